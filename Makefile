@@ -1,0 +1,44 @@
+# Two commands for a new user: `make run` (a broker on localhost:9092) and `make test`. The rest is for people who work on it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: run test check bench fuzz compat clean
+
+run: $(VENV)/.run
+	$(BIN)/kafkapy start
+
+test: $(VENV)/.test
+	$(BIN)/pytest
+
+check: $(VENV)/.check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.test
+	$(BIN)/python -m bench
+
+fuzz: $(VENV)/.test
+	$(BIN)/python -m tests.fuzz
+
+compat: $(VENV)/.test
+	$(BIN)/pytest compat_tests
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+$(VENV)/.test: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --disable-pip-version-check -e .[test]
+	touch $@
+
+$(VENV)/.check: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --disable-pip-version-check -e .[test,check]
+	touch $@
