@@ -1,0 +1,16 @@
+"""How a handler says "not yet": plain data, which server/waiting.py alone parks and wakes."""
+
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
+
+
+class Wait(NamedTuple):
+    """An answer that is not there yet.
+
+    `again(expired)` is asked whenever one of `keys` is woken, and once with True when the deadline has passed; it returns the response, or None
+    for "still not". After the deadline it must return a response.
+    """
+
+    keys: tuple[Hashable, ...]
+    deadline_ms: int  # absolute, of the same clock as the request's now_ms
+    again: Callable[[bool], Any]
