@@ -28,6 +28,10 @@ class KafkaError(Exception):
         return f"{self.code.name}: {self.message or self.code.explanation}"
 
 
+class StartError(Exception):
+    """The broker cannot start; the message says what is wrong and what to do, in one line."""
+
+
 class StorageError(Exception):
     """Reading or writing `path` failed, so nothing under its log directory can be trusted any longer."""
 
