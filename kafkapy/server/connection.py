@@ -1,0 +1,399 @@
+"""One client connection: one task, one buffer; frames are handled in order and answered in order.
+
+Theory of operation. The task receives into one growable buffer and handles every complete frame in it before it receives again; the answers of all
+those frames leave with one send. A frame is never copied out of the buffer: a Produce's records go from it to the file.
+
+An answer that is not there yet (a Wait) keeps a Slot in the queue; later answers queue up behind it, and the next requests are
+handled meanwhile, up to a bound. Whoever finishes a slot sends what has become sendable at once, without a task switch.
+
+If the socket takes no more, the rest goes to a backlog: a drain task writes it out, and until then the connection reads nothing. So a slow
+reader stops its own reads and nobody else's.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import struct
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from kafkapy.errors import ProtocolError
+from kafkapy.limits import CONNECTION_BUFFER_BYTES_KEPT, CONNECTION_BUFFER_BYTES_MIN, CONNECTION_WAITS_MAX
+
+if TYPE_CHECKING:
+    from kafkapy.log.files import FileSlice
+    from kafkapy.server.dispatch import Call, Dispatcher
+    from kafkapy.server.memory import MemoryPool
+    from kafkapy.server.waiting import Parked
+
+log = logging.getLogger("kafkapy.connection")
+
+_INT32 = struct.Struct(">i")
+# A client that sends without pause is served this many buffers before the others get their turn.
+RECEIVES_PER_TURN = 8
+
+# sendfile is asked for at most this much at once, so that one fast reader of a large slice gives way to the others.
+SENDFILE_BYTES_MAX = 1 << 20
+
+
+class Slot:
+    """The place of one unanswered request in its connection's queue."""
+
+    __slots__ = ("call", "connection", "parked", "ready", "response")
+
+    def __init__(self, connection: Connection, call: Call) -> None:
+        self.connection = connection
+        self.call = call
+        self.parked: Parked | None = None
+        self.ready = False
+        self.response: Any = None
+
+    def finish(self, response: Any) -> None:
+        """Take the answer and send what may be sent."""
+        self.response = response
+        self.ready = True
+        self.connection.slot_finished()
+
+    def fail(self, error: BaseException) -> None:
+        """The wait broke: only this connection is closed."""
+        log.error("request failed while waiting", exc_info=error, extra={"api": self.call.name})
+        self.connection.close()
+
+
+class Connection:
+    """The server's end of one client connection."""
+
+    __slots__ = (
+        "_backlog", "_dispatcher", "_draining", "_end", "_nursery", "_out", "_pool", "_progress", "_reserved", "_scope", "_slots", "_splits",
+        "_start", "_stopping", "_view", "client_host", "closing", "last_active", "listener_name", "local_address", "max_frame", "sock",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        dispatcher: Dispatcher,
+        pool: MemoryPool,
+        nursery: trio.Nursery,
+        listener_name: str,
+        max_frame: int,
+    ) -> None:
+        self.sock = sock
+        self.listener_name = listener_name
+        host, port = sock.getsockname()[:2]
+        self.local_address: tuple[str, int] = (_plain(host), port)
+        self.client_host = _plain(sock.getpeername()[0])
+        self.closing = False
+        self.last_active = trio.current_time()
+        self.max_frame = max_frame
+        self._dispatcher = dispatcher
+        self._pool = pool
+        self._nursery = nursery
+        self._scope = trio.CancelScope()
+        self._view = memoryview(bytearray(CONNECTION_BUFFER_BYTES_MIN))
+        self._reserved = 0
+        self._start = self._end = 0
+        self._slots: deque[Slot] = deque()
+        self._out = bytearray()
+        self._splits: list[tuple[int, Any]] = []
+        self._backlog: deque[Any] = deque()
+        self._draining = False
+        self._stopping = False
+        self._progress: trio.Event | None = None
+
+    # ---- the task
+
+    async def run(self) -> None:
+        """Serve this connection until either side closes it."""
+        try:
+            with self._scope:
+                await self._serve()
+            if self._stopping:
+                await self._answer_open_requests()
+        except ProtocolError as error:
+            log.warning("closing connection: %s", error, extra={"client": self.client_host, "listener": self.listener_name})
+        except OSError as error:
+            log.debug("connection lost: %s", error, extra={"client": self.client_host})
+        finally:
+            self._release()
+
+    async def _serve(self) -> None:
+        receives = 0
+        while not self.closing and not self._stopping:
+            if self._draining or len(self._slots) >= CONNECTION_WAITS_MAX:
+                await self._wait_progress()
+            wanted = await self._make_room()
+            start_end = self._end
+            try:
+                count = self.sock.recv_into(self._view[start_end : start_end + wanted])
+            except BlockingIOError:
+                receives = 0
+                await trio.lowlevel.wait_readable(self.sock)
+                continue
+            if not count:
+                return
+            self._end = start_end + count
+            self._handle_frames()
+            if self._start == self._end and not self._draining:
+                # Everything is answered: the next bytes are a round trip away, so do not ask the socket in vain.
+                receives = 0
+                await trio.lowlevel.wait_readable(self.sock)
+            else:
+                receives += 1
+                if receives >= RECEIVES_PER_TURN:
+                    receives = 0
+                    await trio.lowlevel.checkpoint()
+
+    async def _answer_open_requests(self) -> None:
+        """The broker stops: requests that were read are still answered, and their answers written."""
+        while not self.closing and (self._slots or self._draining):
+            self._progress = self._progress or trio.Event()
+            await self._progress.wait()
+
+    async def _make_room(self) -> int:
+        """See that the buffer can take the frame that has begun, and say how many bytes to ask for."""
+        held = self._end - self._start
+        if not held:
+            self._start = self._end = 0
+            return len(self._view)
+        if held < 4:
+            needed = CONNECTION_BUFFER_BYTES_MIN
+        else:
+            needed = _INT32.unpack_from(self._view, self._start)[0] + 4
+        capacity = len(self._view)
+        if needed > capacity:
+            await self._grow(needed)
+        elif self._start + needed > capacity:
+            # Move the part of a frame that is there to the front; the slices overlap, hence the copy.
+            self._view[:held] = bytes(self._view[self._start : self._end])
+            self._start, self._end = 0, held
+        # A large frame is received exactly to its end, so that the next one begins at the front and nothing has to be moved.
+        if needed > CONNECTION_BUFFER_BYTES_KEPT // 4:
+            return needed - held
+        return len(self._view) - self._end
+
+    async def _grow(self, needed: int) -> None:
+        size = max(needed, 2 * len(self._view)) if needed < CONNECTION_BUFFER_BYTES_KEPT else needed
+        await self._pool.reserve(size)
+        held = self._view[self._start : self._end]
+        view = memoryview(bytearray(size))
+        view[: len(held)] = held
+        if self._reserved:
+            self._pool.release(self._reserved)
+        self._reserved = size
+        self._view = view
+        self._start, self._end = 0, len(held)
+
+    def shrink(self) -> None:
+        """Give a large buffer back while nothing is in it; the broker's sweep asks idle connections for this."""
+        if self._reserved and self._start == self._end:
+            self._view = memoryview(bytearray(CONNECTION_BUFFER_BYTES_MIN))
+            self._start = self._end = 0
+            self._pool.release(self._reserved)
+            self._reserved = 0
+
+    # ---- requests
+
+    def _handle_frames(self) -> None:
+        """Handle every complete frame in the buffer, then send all their answers."""
+        dispatcher = self._dispatcher
+        now_ms = dispatcher.clock_ms()
+        self.last_active = trio.current_time()
+        view, start, end = self._view, self._start, self._end
+        try:
+            while end - start >= 4:
+                size = _INT32.unpack_from(view, start)[0]
+                if size <= 0 or size > self.max_frame:
+                    raise ProtocolError(f"a frame of {size} bytes (socket.request.max.bytes is {self.max_frame})")
+                if end - start - 4 < size:
+                    break
+                frame = start + 4
+                start = frame + size
+                dispatcher.handle(self, view, frame, start, now_ms)
+        finally:
+            self._start = start
+            if self._out:
+                self.flush()
+        if start == end and self._reserved and self._pool.contended:
+            self.shrink()
+        if dispatcher.waiting.marked:
+            dispatcher.waiting.settle()
+
+    def answer(self, call: Call, response: Any) -> None:
+        """Put an answer into the queue; it leaves with the next flush, after everything that came before it."""
+        if self._slots:
+            slot = Slot(self, call)
+            slot.response, slot.ready = response, True
+            self._slots.append(slot)
+        else:
+            call.encode(response, self._out, self._splits)
+
+    def wait(self, call: Call, wait: Any) -> None:
+        """Keep the place of an answer that is not there yet."""
+        slot = Slot(self, call)
+        self._slots.append(slot)
+        slot.parked = self._dispatcher.waiting.park(wait, slot)
+
+    def slot_finished(self) -> None:
+        """Send the answers at the head of the queue that have become ready."""
+        if self.closing:
+            return
+        slots = self._slots
+        while slots and slots[0].ready:
+            slot = slots.popleft()
+            slot.call.encode(slot.response, self._out, self._splits)
+        if self._out:
+            self.flush()
+        self._signal_progress()
+
+    async def _wait_progress(self) -> None:
+        """Read nothing while too many answers are outstanding or the peer does not take those that are there."""
+        while not self.closing and (self._draining or len(self._slots) >= CONNECTION_WAITS_MAX):
+            if self._progress is None:
+                self._progress = trio.Event()
+            await self._progress.wait()
+
+    def _signal_progress(self) -> None:
+        if self._progress is not None:
+            self._progress.set()
+            self._progress = None
+
+    # ---- sending
+
+    def flush(self) -> None:
+        """Send what is encoded, as far as the socket takes it."""
+        out, self._out = self._out, bytearray()
+        if not self._splits and not self._backlog:
+            try:
+                sent = self.sock.send(out)
+            except BlockingIOError:
+                sent = 0
+            except OSError as error:
+                self._lost(error)
+                return
+            if sent == len(out):
+                return
+            self._backlog.append(memoryview(out)[sent:])
+        else:
+            self._queue(memoryview(out))
+        if not self._draining:
+            self._push()
+
+    def _queue(self, pieces: memoryview) -> None:
+        """Interleave encoded bytes with the file slices that stand between them."""
+        position = 0
+        for at, piece in self._splits:
+            if at > position:
+                self._backlog.append(pieces[position:at])
+            self._backlog.append(piece)
+            position = at
+        if position < len(pieces):
+            self._backlog.append(pieces[position:])
+        self._splits = []
+
+    def _push(self) -> None:
+        """Send from the backlog until it is empty or the socket is full; then a task takes over."""
+        try:
+            if not self._write_backlog():
+                self._draining = True
+                self._nursery.start_soon(self._drain)
+        except OSError as error:
+            self._lost(error)
+
+    def _write_backlog(self) -> bool:
+        """Write without blocking. True when nothing is left."""
+        backlog, sock = self._backlog, self.sock
+        try:
+            while backlog:
+                piece = backlog[0]
+                if isinstance(piece, memoryview):
+                    flags = socket.MSG_MORE if len(backlog) > 1 else 0
+                    sent = sock.send(piece, flags)
+                    if sent < len(piece):
+                        backlog[0] = piece[sent:]
+                        return False
+                    backlog.popleft()
+                elif not self._send_slice(piece):
+                    return False
+        except BlockingIOError:
+            return False
+        return True
+
+    def _send_slice(self, piece: FileSlice) -> bool:
+        """Move a slice of a segment file to the socket inside the kernel. False when its turn is over before its end."""
+        count = min(piece.size, SENDFILE_BYTES_MAX)
+        sent = os.sendfile(self.sock.fileno(), piece.fd, piece.position, count)
+        if not sent:
+            raise OSError(f"a segment ended before position {piece.position}")
+        if sent == piece.size:
+            self._backlog.popleft()
+            piece.release()
+            return True
+        piece.position += sent
+        piece.size -= sent
+        return False
+
+    async def _drain(self) -> None:
+        """Write the backlog out as the peer takes it."""
+        try:
+            while not self.closing and not self._write_backlog():
+                await trio.lowlevel.wait_writable(self.sock)
+        except OSError as error:
+            self._lost(error)
+        finally:
+            self._draining = False
+            self._signal_progress()
+
+    # ---- the end
+
+    @property
+    def busy(self) -> bool:
+        """Whether the peer waits for us: an answer is outstanding or on its way."""
+        return bool(self._slots) or self._draining
+
+    def stop_reading(self) -> None:
+        """Take no further requests; the connection closes itself when the open ones are answered."""
+        self._stopping = True
+        self._scope.cancel()
+
+    def close(self) -> None:
+        """End this connection; its task cleans up."""
+        self.closing = True
+        self._scope.cancel()
+        self._signal_progress()
+
+    def _lost(self, error: OSError) -> None:
+        log.debug("connection lost: %s", error, extra={"client": self.client_host})
+        self.close()
+
+    def _release(self) -> None:
+        """Give back everything: parked waits, pinned files, memory, the socket."""
+        self.closing = True
+        waiting = self._dispatcher.waiting
+        for slot in self._slots:
+            if slot.ready:
+                slot.call.encode(slot.response, self._out, self._splits)
+            elif slot.parked is not None:
+                waiting.forget(slot.parked)
+        self._slots.clear()
+        for _, piece in self._splits:
+            piece.release()
+        for piece in self._backlog:
+            if not isinstance(piece, memoryview):
+                piece.release()
+        self._splits = []
+        self._backlog.clear()
+        if self._reserved:
+            self._pool.release(self._reserved)
+            self._reserved = 0
+        trio.lowlevel.notify_closing(self.sock)
+        self.sock.close()
+        self._dispatcher.connection_closed(self)
+
+
+def _plain(host: str) -> str:
+    """An IPv4 peer of a dual-stack socket looks like ::ffff:127.0.0.1; to people and to clients it is 127.0.0.1."""
+    return host.removeprefix("::ffff:")

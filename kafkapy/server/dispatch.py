@@ -1,0 +1,159 @@
+"""From a frame to its handler and back: header, version check, decode, handle, and the recipe for encoding the answer."""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from kafkapy.errors import ProtocolError
+from kafkapy.handlers import SERVED
+from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.wait import Wait
+from kafkapy.wire.apis import API_BY_KEY
+
+if TYPE_CHECKING:
+    from kafkapy.handlers.context import BrokerView
+    from kafkapy.server.connection import Connection
+    from kafkapy.server.waiting import Waiting
+    from kafkapy.wire.apis import Api
+
+log = logging.getLogger("kafkapy.requests")
+
+_HEADER = struct.Struct(">hhi")  # api key, version, correlation id
+_SIZE_AND_CORRELATION = struct.Struct(">ii")
+API_VERSIONS = 18
+
+
+class Call:
+    """How the answer to one request is encoded."""
+
+    __slots__ = ("correlation_id", "encode_body", "flexible", "name")
+
+    def __init__(self, name: str, correlation_id: int, flexible: bool, encode_body: Callable[..., None]) -> None:
+        self.name = name
+        self.correlation_id = correlation_id
+        self.flexible = flexible
+        self.encode_body = encode_body
+
+    def encode(self, response: Any, out: bytearray, splits: list[tuple[int, Any]]) -> None:
+        """Append the framed answer. File slices are not copied: their places go to `splits`."""
+        if response is None:
+            return  # acks=0: the client expects nothing
+        begin, first_split = len(out), len(splits)
+        out += b"\0\0\0\0\0\0\0\0\0" if self.flexible else b"\0\0\0\0\0\0\0\0"
+        self.encode_body(response, out, splits)
+        size = len(out) - begin - 4
+        for _, piece in splits[first_split:]:
+            size += piece.size
+        _SIZE_AND_CORRELATION.pack_into(out, begin, size, self.correlation_id)
+
+
+class Route:
+    """One API at one version: compiled decoder, handler, compiled encoder."""
+
+    __slots__ = ("decode", "encode", "handle", "name", "request_flexible", "response_flexible")
+
+    def __init__(self, api: Api, version: int) -> None:
+        self.name = api.name
+        self.handle: Callable[[RequestContext, Any], Any] = import_module(f"kafkapy.handlers.{api.module_name}").handle
+        self.decode = api.request.decoder(version)
+        self.encode = api.response.encoder(version)
+        self.request_flexible = api.request_header_version(version) >= 2
+        self.response_flexible = api.response_header_version(version) >= 1
+
+
+class Dispatcher:
+    """Hands each frame to its handler. One for all connections of a broker."""
+
+    def __init__(
+        self,
+        broker: BrokerView,
+        waiting: Waiting,
+        clock_ms: Callable[[], int],
+        connection_closed: Callable[[Connection], None],
+    ) -> None:
+        self.broker = broker
+        self.waiting = waiting
+        self.clock_ms = clock_ms
+        self.connection_closed = connection_closed
+        self._routes: dict[int, Route] = {}
+
+    def handle(self, connection: Connection, view: memoryview, start: int, end: int, now_ms: int) -> None:
+        """Handle one frame; its answer goes into the connection's queue."""
+        if end - start < _HEADER.size:
+            raise ProtocolError("a request shorter than its header")
+        key, version, correlation_id = _HEADER.unpack_from(view, start)
+        route = self._routes.get((key << 16) | (version & 0xFFFF))
+        if route is None:
+            route = self._route(key, version)
+        position, client_id = _client_id(view, start + 8, end)
+        if route.request_flexible:
+            position = skip_tags(view, position, end)
+        request, _ = route.decode(view, position, end)
+        context = RequestContext(self.broker, connection, version, client_id, now_ms)
+        call = Call(route.name, correlation_id, route.response_flexible, route.encode)
+        try:
+            response = route.handle(context, request)
+        except ProtocolError:
+            raise
+        except Exception:
+            log.exception("%s v%d failed", route.name, version, extra={"client": connection.client_host})
+            connection.close()
+            return
+        if response.__class__ is Wait:
+            connection.wait(call, response)
+        elif response is not None:
+            connection.answer(call, response)
+
+    def _route(self, key: int, version: int) -> Route:
+        api = API_BY_KEY.get(key) if key in SERVED else None
+        if api is None:
+            raise ProtocolError(f"a request with API key {key}, which is not served")
+        if api.versions.first <= version <= api.advertised.last:
+            route = self._routes[(key << 16) | version] = Route(api, version)
+            return route
+        if key == API_VERSIONS:
+            return UnsupportedApiVersions(api)
+        raise ProtocolError(f"{api.name} version {version}, which is not served")
+
+
+class UnsupportedApiVersions(Route):
+    """ApiVersions from the future: nothing of its body can be read, and it is answered in version 0 with what we do know."""
+
+    __slots__ = ()
+
+    def __init__(self, api: Api) -> None:
+        super().__init__(api, 0)
+        self.handle = import_module("kafkapy.handlers.api_versions").handle_unsupported
+        self.decode = lambda view, position, end: (None, end)
+
+
+def _client_id(view: memoryview, position: int, end: int) -> tuple[int, str | None]:
+    """The client id, which keeps its old encoding in every header version."""
+    if position + 2 > end:
+        raise ProtocolError("a request shorter than its header")
+    length = (view[position] << 8) | view[position + 1]
+    position += 2
+    if length >= 0x8000:
+        if length != 0xFFFF:
+            raise ProtocolError("a negative client id length")
+        return position, None
+    stop = position + length
+    if stop > end:
+        raise ProtocolError("a client id longer than its request")
+    try:
+        return stop, str(view[position:stop], "utf-8")
+    except UnicodeDecodeError as error:
+        raise ProtocolError("a client id that is not UTF-8") from error
+
+
+def skip_tags(view: memoryview, position: int, end: int) -> int:
+    """Step over the tagged fields of a request header; Kafka defines none, so all are unknown."""
+    if position < end and view[position] == 0:
+        return position + 1
+    from kafkapy.wire.primitives import skip_tagged_fields
+
+    return skip_tagged_fields(view, position, end)
