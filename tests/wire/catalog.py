@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gzip
 import importlib
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,7 +38,7 @@ def declared_classes() -> Iterator[type[Message]]:
     for api in API_BY_KEY.values():
         yield api.request
         yield api.response
-    for module_name in STRUCT_MODULES.values():
+    for module_name in itertools.chain.from_iterable(STRUCT_MODULES.values()):
         module = importlib.import_module(module_name)
         for value in vars(module).values():
             if isinstance(value, type) and issubclass(value, Message) and value.__module__ == module_name:

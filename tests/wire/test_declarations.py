@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import base64
-import importlib
 from typing import Any
 
 import pytest
 
 from kafkapy.types import ZERO_UUID
 from kafkapy.wire.apis import API_BY_KEY
-from kafkapy.wire.check import STRUCT_MODULES
+from kafkapy.wire.check import struct_class
 from kafkapy.wire.schema import Field, Struct, Versions
 from tests.wire.catalog import HAS_FACTS, facts
 
@@ -133,7 +132,7 @@ def struct_facts() -> list[Any]:
 @pytest.mark.parametrize(("set_", "type_", "fact"), struct_facts())
 def test_structure(set_: str, type_: int, fact: dict[str, Any]) -> None:
     """Headers, records and structures inside bytes fields are declared as Kafka 4.3 has them."""
-    cls = getattr(importlib.import_module(STRUCT_MODULES[set_]), fact["name"])
+    cls = struct_class(set_, fact["name"])
     assert cls.SCHEMA.type == type_
     compare(cls, fact)
 
