@@ -114,7 +114,9 @@ class Connection:
             if self._stopping:
                 await self._answer_open_requests()
         except ProtocolError as error:
-            log.warning("closing connection: %s", error, extra={"client": self.client_host, "listener": self.listener_name})
+            log.warning(
+                "closing connection: %s", error, extra={"client": self.client_host, "listener": self.listener_name}
+            )
         except OSError as error:
             log.debug("connection lost: %s", error, extra={"client": self.client_host})
         finally:

@@ -173,9 +173,7 @@ def _addresses(host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:
     return [(socket.AddressFamily(family), address) for family, address in unique]
 
 
-def _listen(
-    listener: Listener, family: socket.AddressFamily, address: tuple[str, int], backlog: int
-) -> socket.socket:
+def _listen(listener: Listener, family: socket.AddressFamily, address: tuple[str, int], backlog: int) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)

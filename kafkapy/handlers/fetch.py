@@ -1,0 +1,239 @@
+"""Fetch (key 1, v4-18): whole batches from the logs, as slices of segment files that never pass through this process.
+
+Answered at once when min_bytes are there, when any partition has an error or has diverged, or when the client does not wait; otherwise the request is
+parked on its partitions and asked again when one of them grows. The first partition with data ignores the byte limits, so that a large batch cannot
+block a consumer for ever; after it they bind. Partitions are read in the order of the request, or of the session.
+
+v5: log start offset. v7: sessions (KIP-227). v9: leader epochs are checked (KIP-320). v11: rack, preferred replica (KIP-392).
+v12: diverging epochs (KIP-595). v13: topic ids (KIP-516). v15: replica state. v16: leader endpoints (KIP-951). v18: high watermark of followers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkapy.errors import ErrorCode, KafkaError, StorageError
+from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.fetch_sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    INVALID_SESSION_ID,
+    FetchPosition,
+    FetchSession,
+)
+from kafkapy.handlers.wait import Wait
+from kafkapy.wire.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kafkapy.log.partition import Partition, PartitionRead
+
+READ_COMMITTED = 1
+
+
+def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | Wait:
+    """Read, then answer at once or wait for more."""
+    try:
+        session, positions = _session_and_positions(context, request)
+    except KafkaError as error:
+        return FetchResponse(error_code=error.code)
+    fetch = _Fetch(context, request, session, positions)
+    response = fetch.attempt(final=request.max_wait_ms <= 0 or not fetch.positions)
+    if response is not None:
+        return response
+    deadline_ms = context.now_ms + request.max_wait_ms
+    return Wait(tuple(fetch.partitions()), deadline_ms, fetch.attempt)
+
+
+def _session_and_positions(
+    context: RequestContext, request: FetchRequest
+) -> tuple[FetchSession | None, Iterable[FetchPosition]]:
+    """What to read: the request's own partitions, or those of its session after the request has changed it."""
+    sessions = context.broker.fetch_sessions
+    uses_ids = context.api_version >= 13
+    epoch = request.session_epoch
+    if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        if request.session_id != INVALID_SESSION_ID:
+            sessions.close(request.session_id)
+        positions = _positions(context, request)
+        if epoch == FINAL_EPOCH or not positions:
+            return None, positions
+        session = sessions.create(uses_ids, context.now_ms)
+        if session is not None:
+            for position in positions:
+                session.update(position)
+        return session, positions
+    session = sessions.resume(request.session_id, epoch, uses_ids, context.now_ms)
+    for forgotten in request.forgotten_topics_data:
+        topic: str | bytes = forgotten.topic_id if uses_ids else forgotten.topic
+        for index in forgotten.partitions:
+            session.forget(topic, index)
+    for position in _positions(context, request):
+        session.update(position)
+    return session, tuple(session.positions.values())
+
+
+def _positions(context: RequestContext, request: FetchRequest) -> list[FetchPosition]:
+    positions = []
+    by_id = context.broker.replicas.by_id if context.api_version >= 13 else None
+    for topic in request.topics:
+        name = topic.topic
+        if by_id is not None:
+            known = by_id.get(topic.topic_id)
+            name = known.name if known is not None else ""
+        for asked in topic.partitions:
+            position = FetchPosition(name, topic.topic_id, asked.partition)
+            position.fetch_offset = asked.fetch_offset
+            position.max_bytes = asked.partition_max_bytes
+            position.log_start_offset = asked.log_start_offset
+            position.current_leader_epoch = asked.current_leader_epoch
+            position.last_fetched_epoch = asked.last_fetched_epoch
+            positions.append(position)
+    return positions
+
+
+class _Fetch:
+    """One Fetch from its first attempt to its answer."""
+
+    __slots__ = ("_committed_only", "_context", "_follower", "_request", "_session", "positions")
+
+    def __init__(
+        self,
+        context: RequestContext,
+        request: FetchRequest,
+        session: FetchSession | None,
+        positions: Iterable[FetchPosition],
+    ) -> None:
+        self._context = context
+        self._request = request
+        self._session = session
+        self._committed_only = request.isolation_level == READ_COMMITTED
+        replica_id = request.replica_state.replica_id if context.api_version >= 15 else request.replica_id
+        self._follower = replica_id
+        self.positions = tuple(positions)
+
+    def partitions(self) -> list[Partition]:
+        """The local partitions among the positions: what can wake this fetch."""
+        found = (self._find(position) for position in self.positions)
+        return [partition for partition in found if partition is not None]
+
+    def _find(self, position: FetchPosition) -> Partition | None:
+        replicas = self._context.broker.replicas
+        by_id = self._context.api_version >= 13
+        topic = replicas.by_id.get(position.topic_id) if by_id else replicas.topics.get(position.name)
+        return topic.partitions.get(position.index) if topic is not None else None
+
+    def attempt(self, final: bool) -> FetchResponse | None:
+        """Read all positions. None when the answer should wait for more bytes; never None on the final attempt."""
+        broker_limit: int = self._context.broker.config.fetch_max_bytes
+        room = max(0, min(self._request.max_bytes, broker_limit))
+        total, urgent, first = 0, False, True
+        results: list[tuple[FetchPosition, PartitionRead | KafkaError]] = []
+        for position in self.positions:
+            result: PartitionRead | KafkaError
+            try:
+                result = self._read(position, room, first)
+            except KafkaError as error:
+                result, urgent = error, True
+            else:
+                size = result.records.size
+                if size:
+                    first = False
+                    total += size
+                    room = max(0, room - size)
+                if result.diverging is not None:
+                    urgent = True
+            results.append((position, result))
+        if total < self._request.min_bytes and not urgent and not final:
+            return None
+        return self._respond(results)
+
+    def _read(self, position: FetchPosition, room: int, first: bool) -> PartitionRead:
+        context = self._context
+        partition = self._find(position)
+        if partition is None:
+            raise KafkaError(self._why_missing(position))
+        try:
+            return partition.read(
+                position.fetch_offset,
+                min(position.max_bytes, room),
+                committed_only=self._committed_only,
+                min_one_batch=first,
+                current_leader_epoch=position.current_leader_epoch,
+                last_fetched_epoch=position.last_fetched_epoch,
+                replica_id=self._follower,
+            )
+        except StorageError as error:
+            context.broker.storage_failed(error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+
+    def _why_missing(self, position: FetchPosition) -> ErrorCode:
+        replicas = self._context.broker.replicas
+        by_id = self._context.api_version >= 13
+        topic = replicas.by_id.get(position.topic_id) if by_id else replicas.topics.get(position.name)
+        if topic is not None:
+            return topic.missing_partition(position.index)
+        return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def _respond(self, results: list[tuple[FetchPosition, PartitionRead | KafkaError]]) -> FetchResponse:
+        """The answer; the slices in it are pinned from here until they are sent."""
+        session = self._session
+        incremental = session is not None and self._request.session_epoch > INITIAL_EPOCH
+        topics: dict[str | bytes, FetchableTopicResponse] = {}
+        by_id = self._context.api_version >= 13
+        for position, result in results:
+            data = self._partition_data(position, result)
+            told = (data.high_watermark, data.log_start_offset, data.error_code)
+            if session is not None:
+                has_news = told != position.told or data.records or data.error_code
+                position.told = told
+                if data.records:
+                    session.served(position)
+                if incremental and not has_news and data.diverging_epoch.epoch < 0:
+                    continue
+            key: str | bytes = position.topic_id if by_id else position.name
+            topic = topics.get(key)
+            if topic is None:
+                topic = topics[key] = FetchableTopicResponse(topic=position.name, topic_id=position.topic_id)
+            topic.partitions.append(data)
+        return FetchResponse(
+            session_id=session.id if session is not None else INVALID_SESSION_ID, responses=list(topics.values())
+        )
+
+    def _partition_data(self, position: FetchPosition, result: PartitionRead | KafkaError) -> PartitionData:
+        if isinstance(result, KafkaError):
+            return PartitionData(
+                partition_index=position.index,
+                error_code=result.code,
+                high_watermark=-1,
+                aborted_transactions=None,
+                records=b"",
+            )
+        data = PartitionData(
+            partition_index=position.index,
+            high_watermark=result.high_watermark,
+            last_stable_offset=result.last_stable_offset,
+            log_start_offset=result.log_start_offset,
+            aborted_transactions=None,
+            records=b"",
+        )
+        if result.records.size:
+            result.records.pin()
+            data.records = result.records
+        if self._committed_only:
+            data.aborted_transactions = [
+                AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
+                for producer_id, first_offset in result.aborted
+            ]
+        if result.diverging is not None:
+            epoch, end_offset = result.diverging
+            data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+        return data

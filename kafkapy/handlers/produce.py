@@ -1,0 +1,132 @@
+"""Produce (key 0, v3-13; advertised from 0): append each partition's batch, as it came, to its log.
+
+The records never leave the connection's buffer: the batch header is checked, two fields are patched in place, and the same memory is
+written to the segment. acks=0 is answered with nothing, and an error then closes the connection so that the producer asks for metadata anew.
+acks=-1 is answered when the high watermark has passed the batch, which on a single node it already has.
+
+v8: record errors. v10: the new leader of a partition that moved (KIP-951). v12: transactions add their partitions implicitly (KIP-890). v13: topic ids.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafkapy.errors import ErrorCode, KafkaError, StorageError
+from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.wait import Wait
+from kafkapy.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from kafkapy.wire.record_batch import RecordsRefused
+
+if TYPE_CHECKING:
+    from kafkapy.handlers.replicas import TopicReplicas
+    from kafkapy.log.partition import Partition
+
+Pending = list[tuple["Partition", int, int, PartitionProduceResponse]]
+
+
+def handle(context: RequestContext, request: ProduceRequest) -> ProduceResponse | Wait | None:
+    """Append, then answer at once or wait for the high watermark."""
+    replicas = context.broker.replicas
+    by_id = context.api_version >= 13
+    acks = request.acks
+    pending: Pending = []
+    topics: list[TopicProduceResponse] = []
+    failed = False
+    for topic_data in request.topic_data:
+        name = topic_data.name
+        topic = replicas.by_id.get(topic_data.topic_id) if by_id else replicas.topics.get(name)
+        answers: list[PartitionProduceResponse] = []
+        for data in topic_data.partition_data:
+            try:
+                answer = _append(context, acks, topic, data, pending)
+            except KafkaError as error:
+                failed = True
+                answer = _refusal(data.index, error)
+            answers.append(answer)
+        topics.append(TopicProduceResponse(name=name, topic_id=topic_data.topic_id, partition_responses=answers))
+    if acks == 0:
+        if failed:
+            context.connection.close()
+        return None
+    response = ProduceResponse(responses=topics)
+    if pending:
+        return _wait_for_replicas(context, request.timeout_ms, pending, response)
+    return response
+
+
+def _append(
+    context: RequestContext, acks: int, topic: TopicReplicas | None, data: PartitionProduceData, pending: Pending
+) -> PartitionProduceResponse:
+    if not -1 <= acks <= 1:
+        raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
+    if topic is None:
+        by_id = context.api_version >= 13
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    broker = context.broker
+    partition = topic.partitions.get(data.index)
+    if partition is None:
+        raise KafkaError(topic.missing_partition(data.index))
+    if topic.internal and context.client_id != "__admin_client":
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}")
+    if data.records is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition without records")
+    try:
+        info = partition.append_as_leader(
+            data.records, now_ms=context.now_ms, produce_version=context.api_version, required_acks=acks
+        )
+    except StorageError as error:
+        broker.storage_failed(error)
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+    broker.wake(partition)
+    answer = PartitionProduceResponse(
+        index=data.index,
+        base_offset=info.first_offset,
+        log_append_time_ms=info.log_append_time_ms,
+        log_start_offset=info.log_start_offset,
+    )
+    if acks == -1 and partition.high_watermark <= info.last_offset:
+        pending.append((partition, info.last_offset, partition.leader_epoch, answer))
+    return answer
+
+
+def _refusal(index: int, error: KafkaError) -> PartitionProduceResponse:
+    answer = PartitionProduceResponse(
+        index=index, error_code=error.code, base_offset=-1, error_message=str(error) or None
+    )
+    if isinstance(error, RecordsRefused):
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=number, batch_index_error_message=text)
+            for number, text in error.record_errors
+        ]
+    return answer
+
+
+def _wait_for_replicas(context: RequestContext, timeout_ms: int, pending: Pending, response: ProduceResponse) -> Wait:
+    """Hold the answer until every in-sync replica has every batch, or the time that the client gave is over."""
+
+    def again(expired: bool) -> ProduceResponse | None:
+        still: Pending = []
+        for entry in pending:
+            partition, last_offset, leader_epoch, answer = entry
+            if partition.leader_epoch != leader_epoch or not partition.is_leader:
+                answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            elif partition.high_watermark <= last_offset:
+                if not expired:
+                    still.append(entry)
+                    continue
+                answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+            else:
+                continue
+            answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
+        pending[:] = still
+        return None if still else response
+
+    keys = tuple(entry[0] for entry in pending)
+    return Wait(keys, context.now_ms + max(0, timeout_ms), again)
