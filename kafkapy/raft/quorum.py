@@ -1,0 +1,174 @@
+"""What the metadata quorum does for the rest: it puts batches of records in one order and says when they are committed.
+
+Theory of operation. One voter leads. It has an epoch of its own, because it opened it with a committed claim; consensus beneath may change its mind
+about the leader at any time, and what the old one still had in flight is refused by the epoch, on every voter alike.
+
+A leader proposes a batch together with its epoch and the offset at which the batch must land. Deciding is therefore possible ahead of the commit:
+the next decision builds on the last one, and if that one turns out not to be in the log then neither is anything after it.
+
+Everything comes back through one queue, in log order, on the thread of the loop: batches committed, own or not, then the outcome of the ticket that
+proposed them. So whoever waits for a ticket sees the image that has its change.
+
+Two implementations: `syncobj_quorum.SyncObjQuorum` on disk, in a thread, and `MemoryQuorum` here for tests and simulations, which commits when told.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+RunOnLoop = Callable[[Callable[[], None]], None]
+
+
+class Outcome(Enum):
+    """What became of a proposal. UNKNOWN: the leadership was lost after it had been handed over, so it may yet be committed."""
+
+    PENDING = 0
+    COMMITTED = 1
+    NOT_CONTROLLER = 2
+    UNKNOWN = 3
+
+
+class CommittedBatch(NamedTuple):
+    """One decision at its place in the metadata log. Without records it is the start of an epoch: a LeaderChange takes its one offset."""
+
+    base_offset: int
+    epoch: int
+    leader_id: int
+    timestamp_ms: int
+    records: tuple[bytes, ...]  # framed metadata records
+
+    @property
+    def is_leader_change(self) -> bool:
+        return not self.records
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + (len(self.records) or 1)
+
+
+class Ticket:
+    """A proposal on its way. It is also the key under which an answer waits for it."""
+
+    __slots__ = ("base_offset", "epoch", "outcome", "records", "timestamp_ms")
+
+    def __init__(self, records: tuple[bytes, ...], epoch: int, base_offset: int, timestamp_ms: int) -> None:
+        self.records = records
+        self.epoch = epoch
+        self.base_offset = base_offset
+        self.timestamp_ms = timestamp_ms
+        self.outcome = Outcome.PENDING
+
+
+class SnapshotPosition(NamedTuple):
+    """Where a snapshot stands: the first offset that it doesn't cover, and the epoch and time of the last batch that it does."""
+
+    end_offset: int
+    epoch: int
+    leader_id: int
+    timestamp_ms: int
+
+
+class QuorumListener(Protocol):
+    """Who is told, always on the loop's thread and in log order."""
+
+    def on_committed(self, batch: CommittedBatch) -> None:
+        """The next batch of the metadata log. After a restart the ones since the last snapshot come again."""
+
+    def on_ticket(self, ticket: Ticket) -> None:
+        """The outcome is known; a committed batch has been told before."""
+
+    def on_elected(self, epoch: int) -> None:
+        """This voter may propose in this epoch. Everything committed before has been told."""
+
+    def on_resigned(self) -> None:
+        """It may not any more. Tickets without an outcome are told after this."""
+
+    def on_snapshot_due(self, position: SnapshotPosition) -> Callable[[], bytes]:
+        """Asked when exactly the batches before `position` have been told. The function returned runs off the loop: it makes a snapshot
+        durable and returns its bytes, and only then does the journal forget what they cover."""
+
+    def on_snapshot_received(self, position: SnapshotPosition, content: bytes) -> None:
+        """The leader has sent a snapshot in place of the batches that it no longer has."""
+
+    def on_failure(self, error: BaseException) -> None:
+        """The quorum cannot go on and has stopped; the broker must stop too."""
+
+
+class Quorum(Protocol):
+    """One voter's connection to the quorum."""
+
+    def start(self, listener: QuorumListener, run_on_loop: RunOnLoop) -> None:
+        """Begin; nothing has been told before this."""
+
+    def propose(self, ticket: Ticket) -> None:
+        """Have a batch committed in the current epoch. Called on the loop's thread, returns at once."""
+
+    def stop(self) -> None:
+        """Leave cleanly. Outcomes still pending become unknown."""
+
+
+class MemoryQuorum:
+    """One voter without disk or thread, which commits when `commit` is called: every interleaving can be written down in a test."""
+
+    def __init__(self, node_id: int = 1, epoch: int = 0, next_offset: int = 0) -> None:
+        self.node_id = node_id
+        self.epoch = epoch
+        self.next_offset = next_offset
+        self.in_flight: deque[Ticket] = deque()
+        self.leading = False
+        self._listener: QuorumListener | None = None
+
+    @property
+    def listener(self) -> QuorumListener:
+        assert self._listener is not None, "the quorum has not been started"
+        return self._listener
+
+    def start(self, listener: QuorumListener, run_on_loop: RunOnLoop) -> None:
+        """Start and win the election at once."""
+        self._listener = listener
+        self.elect(timestamp_ms=0)
+
+    def elect(self, timestamp_ms: int) -> None:
+        """Open the next epoch."""
+        self.epoch += 1
+        self._tell(CommittedBatch(self.next_offset, self.epoch, self.node_id, timestamp_ms, ()))
+        self.leading = True
+        self.listener.on_elected(self.epoch)
+
+    def resign(self, outcome: Outcome = Outcome.UNKNOWN) -> None:
+        """Lose the leadership, and with it whatever is in flight."""
+        self.leading = False
+        self.listener.on_resigned()
+        while self.in_flight:
+            ticket = self.in_flight.popleft()
+            ticket.outcome = outcome
+            self.listener.on_ticket(ticket)
+
+    def propose(self, ticket: Ticket) -> None:
+        """Keep it until `commit`."""
+        assert self.leading, "only a leader proposes"
+        self.in_flight.append(ticket)
+
+    def commit(self, count: int | None = None) -> None:
+        """Commit the first `count` proposals in flight, or all of them, also those that are made meanwhile."""
+        while self.in_flight and count != 0:
+            ticket = self.in_flight.popleft()
+            assert (ticket.epoch, ticket.base_offset) == (self.epoch, self.next_offset), "the controller lost count"
+            self._tell(
+                CommittedBatch(ticket.base_offset, self.epoch, self.node_id, ticket.timestamp_ms, ticket.records)
+            )
+            ticket.outcome = Outcome.COMMITTED
+            self.listener.on_ticket(ticket)
+            count = None if count is None else count - 1
+
+    def stop(self) -> None:
+        """Leave, as a clean stop does."""
+        if self.leading:
+            self.resign()
+
+    def _tell(self, batch: CommittedBatch) -> None:
+        self.next_offset = batch.next_offset
+        self.listener.on_committed(batch)
