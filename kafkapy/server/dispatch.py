@@ -13,6 +13,7 @@ from kafkapy.handlers import SERVED
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.wait import Wait
 from kafkapy.wire.apis import API_BY_KEY
+from kafkapy.wire.header import skip_header_tags
 
 if TYPE_CHECKING:
     from kafkapy.handlers.context import BrokerView
@@ -91,7 +92,7 @@ class Dispatcher:
             route = self._route(key, version)
         position, client_id = _client_id(view, start + 8, end)
         if route.request_flexible:
-            position = skip_tags(view, position, end)
+            position = skip_header_tags(view, position, end)
         request, _ = route.decode(view, position, end)
         context = RequestContext(self.broker, connection, version, client_id, now_ms)
         call = Call(route.name, correlation_id, route.response_flexible, route.encode)
@@ -148,12 +149,3 @@ def _client_id(view: memoryview, position: int, end: int) -> tuple[int, str | No
         return stop, str(view[position:stop], "utf-8")
     except UnicodeDecodeError as error:
         raise ProtocolError("a client id that is not UTF-8") from error
-
-
-def skip_tags(view: memoryview, position: int, end: int) -> int:
-    """Step over the tagged fields of a request header; Kafka defines none, so all are unknown."""
-    if position < end and view[position] == 0:
-        return position + 1
-    from kafkapy.wire.primitives import skip_tagged_fields
-
-    return skip_tagged_fields(view, position, end)

@@ -9,6 +9,8 @@ the version.
 
 from __future__ import annotations
 
+from kafkapy.errors import ProtocolError
+from kafkapy.wire.primitives import Buffer, skip_tags
 from kafkapy.wire.schema import Data, int16, int32, string
 
 
@@ -25,3 +27,16 @@ class ResponseHeader(Data, versions="0-1", flexible="1+"):
     """Version 1 stands in front of flexible versions of a response, except for ApiVersions."""
 
     correlation_id: int = int32()
+
+
+def skip_header_tags(buf: Buffer, pos: int, end: int) -> int:
+    """The position after a header's tag section. Kafka defines no tagged header fields, so it is one zero byte nearly always."""
+    if pos >= end:
+        raise ProtocolError("a header ends before its tag section")
+    count = buf[pos]
+    if not count:
+        return pos + 1
+    try:
+        return skip_tags(buf, pos + 1, end, count)
+    except IndexError:
+        raise ProtocolError("a header's tag section is cut off") from None
