@@ -1,0 +1,90 @@
+"""ListOffsets (key 2, v1-11): offsets by timestamp, and the special ones. Consumers that start, lag monitors, Spark before every batch.
+
+    timestamp  meaning                                 from version
+    -1         the end: high watermark, or last stable offset when read_committed   1
+    -2         the log's start                         1
+    -3         the record with the largest timestamp   7 (KIP-734)
+    -4         the start of the local log, which is the log's start here   8 (KIP-405)
+    -5         the latest tiered offset: there is none here   9 (KIP-1005)
+    -6         the earliest offset pending upload: there is none here   11 (KIP-1023)
+    >= 0       the first record at or after it; none: offset and timestamp -1, and no error
+
+Anything else, or a special one in too low a version: UNSUPPORTED_VERSION on the partition.
+"""
+
+from __future__ import annotations
+
+from kafkapy.errors import ErrorCode, KafkaError, StorageError
+from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.lookup import led_partition
+from kafkapy.log.partition import Partition
+from kafkapy.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+_FIRST_VERSION = {
+    LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11
+}  # fmt: skip
+
+
+def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Look each partition up; an error is that partition's own. A partition named twice is refused, as Kafka does."""
+    committed_only = request.isolation_level == 1
+    named = [(topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions]
+    repeated = {pair for pair in named if named.count(pair) > 1} if len(set(named)) < len(named) else set()
+    topics = []
+    for topic in request.topics:
+        answers = []
+        for asked in topic.partitions:
+            try:
+                if (topic.name, asked.partition_index) in repeated:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST)
+                answers.append(_look_up(context, topic.name, asked, committed_only, request.replica_id))
+            except KafkaError as error:
+                answers.append(
+                    ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=error.code)
+                )
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+    return ListOffsetsResponse(topics=topics)
+
+
+def _look_up(
+    context: RequestContext, topic: str, asked: ListOffsetsPartition, committed_only: bool, replica_id: int
+) -> ListOffsetsPartitionResponse:
+    timestamp = asked.timestamp
+    if timestamp < 0 and context.api_version < _FIRST_VERSION.get(timestamp, 1 << 15):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    partition = led_partition(context, topic, asked.partition_index, asked.current_leader_epoch)
+    try:
+        found_timestamp, offset, epoch = _find(partition, timestamp, committed_only, replica_id)
+    except StorageError as error:
+        context.broker.storage_failed(error)
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+    return ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index, timestamp=found_timestamp, offset=offset, leader_epoch=epoch
+    )
+
+
+def _find(partition: Partition, timestamp: int, committed_only: bool, replica_id: int) -> tuple[int, int, int]:
+    """(timestamp, offset, leader epoch) of what was asked for."""
+    log = partition.log
+    if replica_id >= 0:
+        end = log.log_end_offset
+    else:
+        end = partition.last_stable_offset if committed_only else partition.high_watermark
+    if timestamp == LATEST:
+        return -1, end, partition.leader_epoch
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        start = log.log_start_offset
+        return -1, start, log.epoch_for_offset(start)
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return -1, -1, -1
+    found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    if found is None or found.offset >= end:
+        return -1, -1, -1
+    return found.timestamp, found.offset, found.leader_epoch
