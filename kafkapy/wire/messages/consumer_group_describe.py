@@ -1,6 +1,8 @@
-"""Describes consumer groups (KIP-848); classic groups are described by DescribeGroups.
+"""ConsumerGroupDescribe (key 69): describes consumer groups; classic groups are described by DescribeGroups.
 
-Version 1: whether a member speaks the classic or the consumer protocol.
+Versions
+- 0: KIP-848.
+- 1: whether a member speaks the classic or the consumer protocol (KIP-1099).
 """
 
 from kafkapy.wire.schema import Request, Response, Struct, array, boolean, int8, int16, int32, string, struct, uuid

@@ -1,9 +1,11 @@
-"""The one request with which a consumer joins, stays in, and leaves a consumer group (KIP-848).
+"""ConsumerGroupHeartbeat (key 68): with it alone a consumer joins, stays in, and leaves a consumer group (KIP-848).
 
 Consumers say what they want to read and what they own; the coordinator assigns. Fields that haven't changed since the
 last heartbeat are null (or -1), in both directions.
 
-Version 1: subscriptions by regular expression; the client draws its own member id.
+Versions
+- 0: KIP-848.
+- 1: subscriptions by regular expression (KIP-848); the client draws its own member id (KIP-1082).
 """
 
 from kafkapy.wire.schema import Request, Response, Struct, array, int16, int32, string, struct, uuid

@@ -1,7 +1,9 @@
-"""Deletes groups that have no members, with their offsets.
+"""DeleteGroups (key 42): deletes groups that have no members, with their offsets.
 
-Version 1: a throttled client is told so in an answer that isn't held back.
-Version 2: compact encodings.
+Versions
+- 0: KIP-229.
+- 1: throttled clients wait by themselves (KIP-219).
+- 2: flexible (KIP-482).
 """
 
 from kafkapy.wire.schema import Request, Response, Struct, array, int16, int32, string

@@ -1,7 +1,9 @@
-"""Tells who the brokers are and where they listen; without topics, unlike Metadata.
+"""DescribeCluster (key 60): who the brokers are and where they listen; without topics, unlike Metadata.
 
-Version 1: endpoint_type, so that controllers can be asked about controllers.
-Version 2: fenced brokers can be included.
+Versions
+- 0: KIP-700.
+- 1: endpoint_type, so that controllers can be asked about controllers (KIP-919).
+- 2: fenced brokers can be included (KIP-1073).
 """
 
 from kafkapy.wire.schema import Request, Response, Struct, array, boolean, int8, int16, int32, string

@@ -1,4 +1,7 @@
-"""Tells which producers a partition's leader remembers, and whose transactions are open: to find hanging ones."""
+"""DescribeProducers (key 61): which producers a partition's leader remembers, and whose transactions are open.
+
+Made to find transactions that hang (KIP-664).
+"""
 
 from kafkapy.wire.schema import Request, Response, Struct, array, int16, int32, int64, string
 

@@ -1,7 +1,9 @@
-"""Tells who leads the metadata quorum, and how far its voters and observers have come.
+"""DescribeQuorum (key 55): who leads the metadata quorum, and how far its voters and observers have come.
 
-Version 1: when each replica fetched last, and when it had last caught up.
-Version 2: error messages, directory ids, and the listeners of the nodes.
+Versions
+- 0: KIP-595.
+- 1: when each replica fetched last, and when it had last caught up (KIP-836).
+- 2: error messages, directory ids, and the listeners of the nodes (KIP-853).
 """
 
 from kafkapy.wire.schema import Request, Response, Struct, array, int16, int32, int64, string, uint16, uuid

@@ -1,4 +1,7 @@
-"""Describes topics partition by partition, a page at a time, with their eligible leader replicas (KIP-966)."""
+"""DescribeTopicPartitions (key 75): topics partition by partition, a page at a time.
+
+Unlike Metadata it tells the eligible leader replicas (KIP-966), and an answer stays small however large the topics are.
+"""
 
 from kafkapy.wire.schema import Request, Response, Struct, array, boolean, int16, int32, string, struct, uuid
 

@@ -1,4 +1,4 @@
-"""Describes the transactions of producers, by transactional id; their coordinators answer."""
+"""DescribeTransactions (key 65): transactions by their transactional ids; each coordinator answers for its own (KIP-664)."""
 
 from kafkapy.wire.schema import Request, Response, Struct, array, int16, int32, int64, string
 

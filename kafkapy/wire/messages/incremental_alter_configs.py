@@ -1,6 +1,8 @@
-"""Changes single configuration values of topics, brokers, groups and client metrics subscriptions; the others stay.
+"""IncrementalAlterConfigs (key 44): changes single configuration values of a resource; its others stay as they are.
 
-Version 1: compact encodings.
+Versions
+- 0: KIP-339.
+- 1: flexible (KIP-482).
 """
 
 from kafkapy.wire.schema import Request, Response, Struct, array, boolean, int8, int16, int32, string

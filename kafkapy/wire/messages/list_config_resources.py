@@ -1,6 +1,8 @@
-"""Lists the resources that can have configurations. Version 0 knew client metrics subscriptions only.
+"""ListConfigResources (key 74): the resources that have configurations of their own.
 
-Version 1: the types to list, and the type of each resource.
+Versions
+- 0: client metrics subscriptions only (KIP-714); the API was called ListClientMetricsResources.
+- 1: the types to list, and the type of each resource (KIP-1142).
 """
 
 from kafkapy.wire.schema import Request, Response, Struct, array, int8, int16, int32, string

@@ -1,4 +1,4 @@
-"""Tells which partitions are moving to other brokers."""
+"""ListPartitionReassignments (key 46): which partitions are moving to other brokers (KIP-455)."""
 
 from kafkapy.wire.schema import Request, Response, Struct, array, int16, int32, string
 

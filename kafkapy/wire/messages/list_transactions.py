@@ -1,7 +1,9 @@
-"""Lists the transactions that a coordinator keeps.
+"""ListTransactions (key 66): the transactions that a coordinator keeps.
 
-Version 1: only those that run longer than a duration.
-Version 2: only those whose transactional id matches a pattern.
+Versions
+- 0: KIP-664.
+- 1: only those that run longer than a duration (KIP-994).
+- 2: only those whose transactional id matches a pattern (KIP-1152).
 """
 
 from kafkapy.wire.schema import Request, Response, Struct, array, int16, int32, int64, string

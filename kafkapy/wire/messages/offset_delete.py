@@ -1,4 +1,4 @@
-"""Deletes committed offsets of a group whose members don't read the topics any more."""
+"""OffsetDelete (key 47): deletes a group's committed offsets in topics that its members no longer read (KIP-496)."""
 
 from kafkapy.wire.schema import Request, Response, Struct, array, int16, int32, string
 
