@@ -14,6 +14,8 @@ Anything else, or a special one in too low a version: UNSUPPORTED_VERSION on the
 
 from __future__ import annotations
 
+from collections import Counter
+
 from kafkapy.errors import ErrorCode, KafkaError, StorageError
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.lookup import led_partition
@@ -35,14 +37,13 @@ _FIRST_VERSION = {
 def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """Look each partition up; an error is that partition's own. A partition named twice is refused, as Kafka does."""
     committed_only = request.isolation_level == 1
-    named = [(topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions]
-    repeated = {pair for pair in named if named.count(pair) > 1} if len(set(named)) < len(named) else set()
+    named = Counter((topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions)
     topics = []
     for topic in request.topics:
         answers = []
         for asked in topic.partitions:
             try:
-                if (topic.name, asked.partition_index) in repeated:
+                if named[topic.name, asked.partition_index] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST)
                 answers.append(_look_up(context, topic.name, asked, committed_only, request.replica_id))
             except KafkaError as error:

@@ -4,7 +4,8 @@ The records never leave the connection's buffer: the batch header is checked, tw
 written to the segment. acks=0 is answered with nothing, and an error then closes the connection so that the producer asks for metadata anew.
 acks=-1 is answered when the high watermark has passed the batch, which on a single node it already has.
 
-v8: record errors. v10: the new leader of a partition that moved (KIP-951). v12: transactions add their partitions implicitly (KIP-890). v13: topic ids.
+v8: record errors. v10: the new leader of a partition that moved (KIP-951). v12: transactions add their partitions implicitly (KIP-890).
+v13: topic ids (KIP-516).
 """
 
 from __future__ import annotations
