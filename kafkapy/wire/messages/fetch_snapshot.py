@@ -5,6 +5,8 @@ Versions
 - 1: the directory id of the node, and where the leader listens (KIP-853).
 """
 
+from typing import Any
+
 from kafkapy.wire.schema import (
     Request,
     Response,
@@ -71,7 +73,7 @@ class ResponsePartition(Struct):
     size: int = int64()  # Of the whole file.
     position: int = int64()
     # Bytes of the file: they may begin and end within a batch.
-    unaligned_records: memoryview | bytes | None = records()
+    unaligned_records: Any = records()
 
 
 class ResponseTopic(Struct):

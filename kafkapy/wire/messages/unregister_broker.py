@@ -1,4 +1,4 @@
-"""UnregisterBroker (key 64): removes a broker that won't come back from the cluster's metadata ."""
+"""UnregisterBroker (key 64): removes a broker that won't come back from the cluster's metadata."""
 
 from kafkapy.wire.schema import Request, Response, int16, int32, string
 
