@@ -1,0 +1,57 @@
+"""What clients are told of brokers and partitions, shared by Metadata, DescribeCluster and DescribeTopicPartitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from kafkapy.handlers.context import RequestContext
+    from kafkapy.raft.image import BrokerRegistration, PartitionImage
+
+# Without an authorizer everybody may do everything that a resource knows; one bit per operation, as AclOperation numbers them.
+TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
+CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
+GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
+
+
+class Endpoint(NamedTuple):
+    """Where a client reaches a broker."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+def endpoint(context: RequestContext, broker: BrokerRegistration) -> Endpoint | None:
+    """A broker's address on the listener that the client uses.
+
+    For ourselves, when nothing is advertised, it is the address at which this client has reached us: right for the same machine and for the
+    local network, where any fixed answer is wrong for one of them.
+    """
+    connection = context.connection
+    listener = broker.listener(connection.listener_name)
+    if listener is None:
+        return None
+    config = context.broker.config
+    if broker.id == config.node_id and connection.listener_name not in config.advertised_names:
+        host, port = connection.local_address
+        return Endpoint(broker.id, host, port, broker.rack)
+    return Endpoint(broker.id, listener.host, listener.port, broker.rack)
+
+
+def endpoints(context: RequestContext) -> list[Endpoint]:
+    """All live brokers that can be reached on the client's listener."""
+    found = (endpoint(context, broker) for broker in context.broker.image.active_brokers())
+    return [place for place in found if place is not None]
+
+
+def controller_id(context: RequestContext) -> int:
+    """The broker for admin requests. Every broker takes them and passes them on, so it is simply the one that was asked."""
+    return int(context.broker.config.node_id)
+
+
+def offline_replicas(context: RequestContext, partition: PartitionImage) -> list[int]:
+    """Replicas whose broker is not alive."""
+    brokers = context.broker.image.brokers
+    return [node for node in partition.replicas if node not in brokers or brokers[node].fenced]
