@@ -32,6 +32,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kafkapy.errors import ErrorCode, KafkaError
+from kafkapy.limits import DECOMPRESSED_BATCH_BYTES_MAX
 from kafkapy.wire.crc import crc32c
 
 Buffer = bytes | bytearray | memoryview
@@ -57,16 +58,22 @@ _ZSTD = 4
 _CODEC_MAX = 4
 _PRODUCE_VERSION_WITH_ZSTD = 7
 _LENGTH_MIN = BATCH_HEADER_BYTES - LENGTH_END
-_MAGIC_END = 17
+_LENGTH_MIN_OF_ANY_MAGIC = 14
+
+# A record with nothing in it takes 7 bytes. Without this check a batch of 61 bytes could take two thousand million offsets.
+_RECORD_BYTES_MIN = 7
 
 _LENGTH = struct.Struct(">i")
 _OFFSET_LENGTH_EPOCH = struct.Struct(">qii")
 _CRC = struct.Struct(">I")
 _ATTRIBUTES = struct.Struct(">h")
 _TIMESTAMP = struct.Struct(">q")
-_ATTRIBUTES_AT = 21
-_MAX_TIMESTAMP_AT = 35
+_LENGTH_AT = 8
+_MAGIC_AT = 16
 _CRC_AT = 17
+_ATTRIBUTES_AT = 21
+_CODEC_AT = 22
+_MAX_TIMESTAMP_AT = 35
 
 
 class BatchHeader(NamedTuple):
@@ -156,14 +163,14 @@ def iterate_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, Ba
             return
         yield position, header
         position += header.size
-    if end - position >= _MAGIC_END:
+    if end - position > _MAGIC_AT:
         _refuse_impossible_start(buffer, position)
 
 
 def _refuse_impossible_start(buffer: Buffer, position: int) -> None:
     """A tail shorter than a header is no batch, but it can already tell that it never becomes one."""
-    (length,) = _LENGTH.unpack_from(buffer, position + 8)
-    if length < _LENGTH_MIN or buffer[position + 16] != MAGIC:
+    (length,) = _LENGTH.unpack_from(buffer, position + _LENGTH_AT)
+    if length < _LENGTH_MIN or buffer[position + _MAGIC_AT] != MAGIC:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "what follows the last record batch is not the start of another")
 
 
@@ -240,7 +247,7 @@ def validate_produced(records: Buffer, rules: ProduceRules, now_ms: int, produce
     """
     size = len(records)
     if size < BATCH_HEADER_BYTES:
-        raise _incomplete_or_garbage(records)
+        _check_frame(records, produce_version)
     header = BatchHeader._make(BATCH_HEADER.unpack_from(records))
     base_offset, length, _, magic, crc, attributes, last_delta, _, _, producer_id, _, sequence, count = header
     codec = attributes & CODEC_MASK
@@ -253,36 +260,51 @@ def validate_produced(records: Buffer, rules: ProduceRules, now_ms: int, produce
         and count > 0
         and not attributes & (CONTROL | LOG_APPEND_TIME)
         and (sequence >= 0 or producer_id < 0)
+        and count * _RECORD_BYTES_MIN <= (DECOMPRESSED_BATCH_BYTES_MAX if codec else length - _LENGTH_MIN)
         and (codec < _ZSTD or (codec == _ZSTD and produce_version >= _PRODUCE_VERSION_WITH_ZSTD))
         and crc == crc32c(memoryview(records)[CRC_START:])
     ):
-        _check_frame(records, header, produce_version)
+        _check_frame(records, produce_version)
         _check_batch(records, header, rules)
     if rules.compacted or (not rules.log_append_time and not _window_is_kept(header, rules, now_ms)):
         _check_records(records, header, rules, now_ms)
     return header
 
 
-def _incomplete_or_garbage(records: Buffer) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_RECORD, f"{len(records)} bytes are no record batch")
-
-
-def _check_frame(records: Buffer, header: BatchHeader, produce_version: int) -> None:
+def _check_frame(records: Buffer, produce_version: int) -> None:
     """What Kafka checks before it looks for the partition: exactly one complete batch, of a kind that the version may carry."""
-    if header.magic != MAGIC:
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"a record batch of magic {header.magic}; only 2 is accepted")
-    if header.batch_length < _LENGTH_MIN:
-        raise KafkaError(
-            ErrorCode.CORRUPT_MESSAGE, f"a record batch of length {header.batch_length}, less than a header"
-        )
-    if header.size > len(records):
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"{len(records)} bytes of a record batch of {header.size}")
-    if header.codec == _ZSTD and produce_version < _PRODUCE_VERSION_WITH_ZSTD:
+    end = _complete_batch_end(records, 0)
+    if end is None:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"{len(records)} bytes are no complete record batch")
+    if records[_MAGIC_AT] != MAGIC:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"a record batch of magic {records[_MAGIC_AT]}; only 2 is accepted")
+    if end < BATCH_HEADER_BYTES:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a record batch of {end} bytes, less than its header")
+    if records[_CODEC_AT] & CODEC_MASK == _ZSTD and produce_version < _PRODUCE_VERSION_WITH_ZSTD:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd cannot be sent by version {produce_version} of Produce"
         )
-    if next(iterate_batches(records, header.size), None) is not None:
+    if _complete_batch_end(records, end) is not None:
         raise KafkaError(ErrorCode.INVALID_RECORD, "more than one record batch for a partition")
+
+
+def _complete_batch_end(records: Buffer, position: int) -> int | None:
+    """Where the batch of any magic that begins at `position` ends; None where it is incomplete, CORRUPT_MESSAGE where none begins.
+
+    Kafka looks at no more than this, in this order, before it says that a batch is missing or that there is one too many.
+    """
+    remaining = len(records) - position
+    if remaining < LENGTH_END:
+        return None
+    (length,) = _LENGTH.unpack_from(records, position + _LENGTH_AT)
+    if length < _LENGTH_MIN_OF_ANY_MAGIC:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a record batch of length {length}")
+    if remaining <= _MAGIC_AT:
+        return None
+    magic = records[position + _MAGIC_AT]
+    if magic > MAGIC:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a record batch of magic {magic}")
+    return position + LENGTH_END + length if length <= remaining - LENGTH_END else None
 
 
 def _check_batch(records: Buffer, header: BatchHeader, rules: ProduceRules) -> None:
@@ -304,6 +326,9 @@ def _check_batch(records: Buffer, header: BatchHeader, rules: ProduceRules) -> N
             ErrorCode.INVALID_RECORD,
             f"{header.record_count} records whose last offset delta is {header.last_offset_delta}",
         )
+    room = DECOMPRESSED_BATCH_BYTES_MAX if header.codec else header.batch_length - _LENGTH_MIN
+    if header.record_count * _RECORD_BYTES_MIN > room:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"{header.record_count} records cannot be in {room} bytes")
     if header.is_control:
         raise KafkaError(ErrorCode.INVALID_RECORD, "a client cannot write control records")
     if header.has_producer_id and header.base_sequence < 0:
@@ -315,27 +340,29 @@ def _check_batch(records: Buffer, header: BatchHeader, rules: ProduceRules) -> N
 
 
 def _window_is_kept(header: BatchHeader, rules: ProduceRules, now_ms: int) -> bool:
-    """Whether the header alone shows that every timestamp is allowed.
+    """Whether the header alone shows that every timestamp is allowed, which for a topic that does not limit the age it does.
 
-    The newest one is `max_timestamp`. The oldest is known only where there is one record, so a topic that limits the age of
-    records has them opened. A record without a timestamp is always allowed.
+    The newest timestamp is `max_timestamp`. The oldest is known only where there is one record, so for a topic that limits the
+    age of records the others have them opened. A record without a timestamp is always allowed.
     """
     newest = header.max_timestamp
     if newest > now_ms + rules.after_max_ms:
         return False
-    if rules.before_max_ms >= now_ms + 1:
+    if rules.before_max_ms > now_ms:
         return True
-    return header.record_count == 1 and (newest == NO_TIMESTAMP or newest >= now_ms - rules.before_max_ms)
+    if header.record_count != 1 or header.base_timestamp != newest:
+        return False
+    return newest == NO_TIMESTAMP or newest >= now_ms - rules.before_max_ms
 
 
 def _check_records(records: Buffer, header: BatchHeader, rules: ProduceRules, now_ms: int) -> None:
     """Open the records to find those without a key and those outside the time window, as a client is told about each."""
-    from kafkapy.wire.records import scan_records  # Not needed by most brokers' topics, and it imports this module.
+    from kafkapy.wire.records import read_records  # Not needed by most brokers' topics, and it imports this module.
 
     oldest, newest = now_ms - rules.before_max_ms, now_ms + rules.after_max_ms
     errors: list[tuple[int, str]] = []
     code = ErrorCode.INVALID_RECORD
-    for index, record in enumerate(scan_records(records, 0, header)):
+    for index, record in enumerate(read_records(records, 0, header)):
         timestamp = record.timestamp
         if rules.compacted and record.key is None:
             errors.append((index, "a record without a key in a compacted topic"))

@@ -65,16 +65,6 @@ class Record(NamedTuple):
     headers: Sequence[Header] = ()
 
 
-class ScannedRecord(NamedTuple):
-    """What a look at the front of a record tells: `key` and where the record lies in the decompressed records."""
-
-    offset: int
-    timestamp: int
-    key: bytes | None
-    start: int
-    end: int
-
-
 def read_records(
     buffer: Buffer,
     position: int = 0,
@@ -105,13 +95,11 @@ def decompressed_records(
 _ONE_BYTE = tuple((byte >> 1) ^ -(byte & 1) for byte in range(128))
 
 
+# Reading past the end raises IndexError, slicing past it shortens: so one comparison at the end of a record finds every length
+# that is wrong, and nothing has been allocated that the data does not hold.
 def _parse(data: bytes, header: BatchHeader) -> Iterator[Record]:
-    """The fields of each record in order, with the one- and two-byte varints inline: a call costs more than the rest of a field.
-
-    Reading past the end raises IndexError, slicing past it shortens; so one comparison at the end of a record finds every
-    length that is wrong, and nothing has been allocated that the data does not hold.
-    """
-    one_byte, new = _ONE_BYTE, Record._make
+    """The fields of each record in order, with the one- and two-byte varints inline: a call costs more than the rest of a field."""
+    one_byte, new, record = _ONE_BYTE, tuple.__new__, Record
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
     _check_base_timestamp(base_timestamp)
@@ -120,15 +108,15 @@ def _parse(data: bytes, header: BatchHeader) -> Iterator[Record]:
         for _ in range(header.record_count):
             n = data[pos]
             if n < 128:
-                end = one_byte[n] + pos + 1
+                end = pos + 1 + one_byte[n]
                 pos += 2
             elif (m := data[pos + 1]) < 128:
                 n += (m << 7) - 128
-                end = ((n >> 1) ^ -(n & 1)) + pos + 2
+                end = pos + 2 + (n >> 1 ^ -(n & 1))
                 pos += 3
             else:
                 n, pos = read_varint(data, pos)
-                end = n + pos
+                end = pos + n
                 pos += 1
             n = data[pos]
             if n < 128:
@@ -141,59 +129,39 @@ def _parse(data: bytes, header: BatchHeader) -> Iterator[Record]:
             if n < 128:
                 offset = base_offset + one_byte[n]
                 pos += 1
+            elif (m := data[pos + 1]) < 128:
+                n += (m << 7) - 128
+                offset = base_offset + (n >> 1 ^ -(n & 1))
+                pos += 2
             else:
                 n, pos = read_varint(data, pos)
                 offset = base_offset + n
-            n, pos = (one_byte[data[pos]], pos + 1) if data[pos] < 128 else read_varint(data, pos)
-            if n >= 0:
-                key = data[pos : pos + n]
-                pos += n
-            else:
-                key = None
-            n, pos = (one_byte[data[pos]], pos + 1) if data[pos] < 128 else read_varint(data, pos)
-            if n >= 0:
-                value = data[pos : pos + n]
-                pos += n
-            else:
-                value = None
             n = data[pos]
-            pos += 1
+            if n < 128:
+                n = one_byte[n]
+                pos += 1
+            else:
+                n, pos = read_varint(data, pos)
+            key = None if n < 0 else data[pos : (pos := pos + n)]
+            n = data[pos]
+            if n < 128:
+                n = one_byte[n]
+                pos += 1
+            elif (m := data[pos + 1]) < 128:
+                n += (m << 7) - 128
+                n = n >> 1 ^ -(n & 1)
+                pos += 2
+            else:
+                n, pos = read_varint(data, pos)
+            value = None if n < 0 else data[pos : (pos := pos + n)]
             headers: tuple[Header, ...] = ()
-            if n:
-                headers, pos = _read_headers(data, pos - 1, end)
+            if data[pos]:
+                headers, pos = _read_headers(data, pos, end)
+            else:
+                pos += 1
             if pos != end or end > total:
                 raise _invalid(f"a record at byte {pos} does not end where its length says")
-            yield new((offset, timestamp if append_time is None else append_time, key, value, headers))
-    except IndexError:
-        raise _invalid("the records end early") from None
-    if pos != total:
-        raise _invalid(f"{total - pos} bytes after the last of {header.record_count} records")
-
-
-def scan_records(buffer: Buffer, position: int, header: BatchHeader) -> Iterator[ScannedRecord]:
-    """Offset, timestamp and key of each record; values and headers are skipped by the record's length, not parsed."""
-    data = decompressed_records(buffer, position, header)
-    base_offset, base_timestamp = header.base_offset, header.base_timestamp
-    append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
-    _check_base_timestamp(base_timestamp)
-    pos, total = 0, len(data)
-    try:
-        for _ in range(header.record_count):
-            start = pos
-            length, pos = read_varint(data, pos)
-            end = pos + length
-            delta, pos = read_varlong(data, pos + 1)
-            timestamp = _int64(base_timestamp + delta) if append_time is None else append_time
-            delta, pos = read_varint(data, pos)
-            n, pos = read_varint(data, pos)
-            key = None
-            if n >= 0:
-                key = data[pos : pos + n]
-                pos += n
-            if not pos < end <= total:
-                raise _invalid(f"a record at byte {start} does not end where its length says")
-            yield ScannedRecord(base_offset + delta, timestamp, key, start, end)
-            pos = end
+            yield new(record, (offset, timestamp if append_time is None else append_time, key, value, headers))
     except IndexError:
         raise _invalid("the records end early") from None
     if pos != total:
@@ -207,17 +175,14 @@ def _read_headers(data: bytes, pos: int, end: int) -> tuple[tuple[Header, ...], 
         raise _invalid(f"{count} headers in {end - pos} bytes")
     headers: list[Header] = []
     for _ in range(count):
-        n, pos = read_varint(data, pos)
+        n = data[pos]
+        n, pos = (_ONE_BYTE[n], pos + 1) if n < 128 else read_varint(data, pos)
         if n < 0:
             raise _invalid("a header without a key")
-        key = data[pos : pos + n].decode("utf-8", "surrogateescape")
-        pos += n
-        n, pos = read_varint(data, pos)
-        value = None
-        if n >= 0:
-            value = data[pos : pos + n]
-            pos += n
-        headers.append((key, value))
+        key = data[pos : (pos := pos + n)].decode("utf-8", "surrogateescape")
+        n = data[pos]
+        n, pos = (_ONE_BYTE[n], pos + 1) if n < 128 else read_varint(data, pos)
+        headers.append((key, None if n < 0 else data[pos : (pos := pos + n)]))
     return tuple(headers), pos
 
 
