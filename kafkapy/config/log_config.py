@@ -138,14 +138,32 @@ def topic_defaults(broker: BrokerConfig) -> dict[str, Value]:
     return defaults
 
 
-def validate_topic_configs(
-    configs: Mapping[str, str | None], broker: BrokerConfig | None = None, current: Mapping[str, str] | None = None
-) -> None:
-    """Refuse what a topic cannot have: `configs` are all its values after the change, `current` those before it.
+def validate_topic_configs(configs: Mapping[str, str | None], defaults: Mapping[str, Value] | None = None) -> None:
+    """Refuse what a topic cannot have. `configs` are all its own values as they would be after the change.
 
-    Raises KafkaError(INVALID_CONFIG) with Kafka's sentence.
+    `defaults` (see `topic_defaults`) count where two keys must fit each other. Raises KafkaError(INVALID_CONFIG).
     """
+    for name in configs:
+        if name not in TOPIC_KEYS:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
+    nulls = [name for name, text in configs.items() if text is None]
+    if nulls:
+        message = f"Null value not supported for topic configs: {','.join(nulls)}"
+        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+    values = dict(defaults or {name: key.default for name, key in TOPIC_KEYS.items()})
     try:
-        _validate(configs, topic_defaults(broker or BrokerConfig()), current or {})
+        values.update({name: TOPIC_KEYS[name].parse(text) for name, text in configs.items()})
     except ConfigException as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    low, high = cast(int, values["min.compaction.lag.ms"]), cast(int, values["max.compaction.lag.ms"])
+    if low > high:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"conflict topic config setting min.compaction.lag.ms ({low}) > max.compaction.lag.ms ({high})",
+        )
+    if values["remote.storage.enable"]:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage.",
+        )
