@@ -44,6 +44,9 @@ class EncodeSource(Source):
         name = self.cls.SCHEMA.name
         head = ["def encode(o, out, splits):", "    start = len(out)", "    try:"]
         tail = [
+            "    except EncodeError:",
+            "        del out[start:]",
+            "        raise",
             "    except ERRORS as error:",
             "        del out[start:]",
             f"        raise EncodeError(f'{name} version {self.version}: {{error}}') from error",
@@ -73,20 +76,32 @@ class EncodeSource(Source):
         else:
             self.emit(f"{self._out} += {self._pack(run)}")
 
-    def _compact_length(self, length: str, write: str) -> None:
-        """Write the run and `length`, a compact length in a local variable; `write` is the helper for long ones."""
-        run = self._run
-        self.emit(f"if {length} < 128:")
-        self.indent()
-        self._run = [*run, ("B", length)]
-        self._flush()
-        self.dedent()
-        self.emit("else:")
+    def _branch(self, run: list[tuple[str, str]]) -> None:
+        """Write a run in a branch of its own. Values that several branches may continue with are packed in each of them."""
         self.indent()
         self._run = run
         self._flush()
-        self.emit(f"{write}({self._out}, {length})")
         self.dedent()
+
+    def _length(self, kind: str, length: str, compact: bool) -> None:
+        """Write the run, and a local variable that holds a length (+ 1 if it is compact)."""
+        if not compact:
+            self._fixed(LENGTH_CODES[kind], length)
+            self._flush()
+            return
+        run = self._run
+        write = "write_compact_string_length" if kind == "string" else "write_uvarint"
+        self.emit(f"if {length} < 128:")
+        self._branch([*run, ("B", length)])
+        self.emit("else:")
+        self._branch(run)
+        self.emit(f"    {write}({self._out}, {length})")
+
+    def _null(self, kind: str, compact: bool) -> None:
+        """Write the run and a null in a branch; the run stays for the branch in which the value is not null."""
+        run = self._run
+        self._branch([*run, ("x", "") if compact else (LENGTH_CODES[kind], "-1")])
+        self._run = run
 
     # Structures.
 
@@ -108,8 +123,9 @@ class EncodeSource(Source):
             return f"{value} is None or {value}"
         if field.kind == "struct":
             assert field.struct is not None
-            parts = [self._differs(inner, f"{value}.{inner.name}") for inner in field.struct.SCHEMA.fields]
-            return " or ".join([f"{value} is None", *parts])
+            inner = self.new_name("o")
+            parts = [self._differs(part, f"{inner}.{part.name}") for part in field.struct.SCHEMA.fields]
+            return " or ".join([f"({inner} := {value}) is None", *parts])
         if field.kind == "float64" and math.isnan(field.default):
             return f"{value} == {value}"
         return f"{value} != {self.literal(field.default)}"
@@ -119,14 +135,17 @@ class EncodeSource(Source):
         if not fields:
             self._fixed("x")
             return
-        self._flush()
-        tags, out = self.new_name("t"), self._out
-        differs = " or ".join(f"({self._differs(field, f'{var}.{field.name}')})" for field in fields)
-        self.emit(f"if not ({differs}):", f"    {out}.append(0)", "else:")
+        run, out = self._run, self._out
+        differences = [self._differs(field, f"{var}.{field.name}") for field in fields]
+        self.emit(f"if not ({' or '.join(differences)}):")
+        self._branch([*run, ("x", "")])
+        self.emit("else:")
+        self._branch(run)
         self.indent()
+        tags = self.new_name("t")
         self.emit(f"{tags} = []")
-        for field in fields:
-            self.emit(f"if {self._differs(field, f'{var}.{field.name}')}:")
+        for field, differs in zip(fields, differences, strict=True):
+            self.emit(f"if {differs}:")
             self.indent()
             self._out = content = self.new_name("b")
             self.emit(f"{content} = bytearray()")
@@ -158,7 +177,7 @@ class EncodeSource(Source):
         elif field.kind == "array":
             self._array(field, value, compact)
         else:
-            self._sized(field, value, compact, in_tag)
+            self._sized(field, value, compact)
 
     def _nested(self, field: Field, value: str, in_tag: bool) -> None:
         assert field.struct is not None
@@ -175,38 +194,40 @@ class EncodeSource(Source):
         self._flush()
         self.dedent()
 
-    def _sized(self, field: Field, value: str, compact: bool, in_tag: bool) -> None:
+    def _sized(self, field: Field, value: str, compact: bool) -> None:
         """A string, bytes or records: a length, then the bytes."""
         content, length = self.new_name("s"), self.new_name("n")
-        encode = ".encode()" if field.kind == "string" else ""
-        size = (
-            f"{content}.size if type({content}) not in BYTES else len({content})" if not encode else f"len({content})"
-        )
         plus_one = " + 1" if compact else ""
-        plain = [f"{content} = {value}{encode}", f"{length} = {f'({size})' if plus_one else size}{plus_one}"]
-        if field.kind == "bytes":
-            plain = [f"{content} = {value}", f"{length} = len({content}){plus_one}"]
-        if self.is_nullable(field):
-            null = [f"{content} = b''", f"{length} = {0 if compact else -1}"]
-            self.emit(f"if {value} is None:", *("    " + line for line in null))
-            self.emit("else:", *("    " + line for line in plain))
+        nullable = self.is_nullable(field)
+        if nullable:
+            self.emit(f"{content} = {value}", f"if {content} is None:")
+            self._null(field.kind, compact)
+            self.emit("else:")
+            self.indent()
+            value = content
+        self.emit(f"{content} = {value}{'.encode()' if field.kind == 'string' else ''}")
+        if field.kind == "records":
+            self.emit(
+                f"if type({content}) in BYTES:",
+                f"    {length} = len({content}){plus_one}",
+                "else:",
+                f"    {length} = {content}.size{plus_one}",
+            )
         else:
-            self.emit(*plain)
-        if compact:
-            self._compact_length(length, "write_compact_string_length" if field.kind == "string" else "write_uvarint")
+            self.emit(f"{length} = len({content}){plus_one}")
+        self._length(field.kind, length, compact)
+        if field.kind == "records":
+            assert self._out == "out", "records in a tag section could not be sent from a file"
+            self.emit(
+                f"if type({content}) in BYTES:",
+                f"    out += {content}",
+                "else:",
+                f"    splits.append((len(out), {content}))",
+            )
         else:
-            self._fixed(LENGTH_CODES[field.kind], length)
-            self._flush()
-        if field.kind != "records":
             self.emit(f"{self._out} += {content}")
-            return
-        assert not in_tag, "records in a tag section cannot be sent from a file"
-        self.emit(
-            f"if type({content}) in BYTES:",
-            f"    {self._out} += {content}",
-            "else:",
-            f"    splits.append((len({self._out}), {content}))",
-        )
+        if nullable:
+            self.dedent()
 
     # Arrays.
 
@@ -215,32 +236,33 @@ class EncodeSource(Source):
         assert element is not None
         items, length = self.new_name("a"), self.new_name("n")
         self.emit(f"{items} = {value}")
-        if self.is_nullable(field):
-            # No items to write are the same as null once the length is known.
-            self.emit(f"if {items} is None:", f"    {items} = ()", f"    {length} = {0 if compact else -1}", "else:")
-            self.emit(f"    {length} = len({items}){' + 1' if compact else ''}")
-        else:
-            self.emit(f"{length} = len({items}){' + 1' if compact else ''}")
-        if compact:
-            self._compact_length(length, "write_uvarint")
-        else:
-            self._fixed("i", length)
-            self._flush()
+        nullable = self.is_nullable(field)
+        if nullable:
+            self.emit(f"if {items} is None:")
+            self._null("array", compact)
+            self.emit("else:")
+            self.indent()
+        self.emit(f"{length} = len({items}){' + 1' if compact else ''}")
+        self._length("array", length, compact)
         if element.kind in FIXED_CODES and element.kind != "uuid":
-            code = FIXED_CODES[element.kind]
-            self.emit(f"if {items}:", f"    {self._out} += pack(f'>{{len({items})}}{code}', *{items})")
-            return
+            self.emit(f"if {items}:")
+            self.emit(f"    {self._out} += pack(f'>{{len({items})}}{FIXED_CODES[element.kind]}', *{items})")
+        else:
+            self._loop(element, items, compact)
+        if nullable:
+            self.dedent()
+
+    def _loop(self, element: Field, items: str, compact: bool) -> None:
         item = self.new_name("o")
         self.emit(f"for {item} in {items}:")
         self.indent()
+        before = len(self._lines)
         if element.kind == "struct":
             assert element.struct is not None
-            before = len(self._lines)
             self._struct(element.struct, item)
-            self._flush()
-            if len(self._lines) == before:
-                self.emit("pass")
         else:
             self._field(element, item, compact)
-            self._flush()
+        self._flush()
+        if len(self._lines) == before:
+            self.emit("pass")
         self.dedent()
