@@ -18,14 +18,13 @@ from functools import cache
 from typing import TypeVar
 
 from kafkapy.errors import ProtocolError
+from kafkapy.wire.primitives import Buffer, read_uvarint, write_uvarint
 from kafkapy.wire.schema import Message, Record
 
 METADATA_FRAME_VERSION = 1
 
-_VARINT_BYTES_MAX = 5  # Of an unsigned 32-bit number.
 _INT16_MAX = 32767
 
-Buffer = bytes | bytearray | memoryview
 M = TypeVar("M", bound=Message)
 
 
@@ -43,20 +42,20 @@ class UnknownRecordType(ProtocolError):
 def encode_metadata_record(record: Record, version: int) -> bytes:
     """The value of a record in the metadata log."""
     out = bytearray()
-    _append_unsigned_varint(out, METADATA_FRAME_VERSION)
-    _append_unsigned_varint(out, record.SCHEMA.type)
-    _append_unsigned_varint(out, version)
+    write_uvarint(out, METADATA_FRAME_VERSION)
+    write_uvarint(out, record.SCHEMA.type)
+    write_uvarint(out, version)
     type(record).encoder(version)(record, out, [])
     return bytes(out)
 
 
 def decode_metadata_record(value: Buffer) -> tuple[Record, int]:
     """The record of a value in the metadata log, and the version in which it was written."""
-    frame_version, pos = _read_unsigned_varint(value, 0)
+    frame_version, pos = _read_type_or_version(value, 0)
     if frame_version != METADATA_FRAME_VERSION:
         raise ProtocolError(f"metadata record with frame version {frame_version}")
-    type_, pos = _read_unsigned_varint(value, pos)
-    version, pos = _read_unsigned_varint(value, pos)
+    type_, pos = _read_type_or_version(value, pos)
+    version, pos = _read_type_or_version(value, pos)
     record, pos = metadata_record_class(type_).decoder(version)(value, pos, len(value))
     if pos != len(value):
         raise ProtocolError(f"{len(value) - pos} bytes follow the metadata record {record.SCHEMA.name}")
@@ -185,28 +184,15 @@ def _read_int16(buf: Buffer) -> int:
     return int.from_bytes(buf[:2], "big", signed=True)
 
 
-def _append_unsigned_varint(out: bytearray, number: int) -> None:
-    """Seven bits a byte, the lowest first; the top bit says that more follow."""
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-
-
-def _read_unsigned_varint(buf: Buffer, pos: int) -> tuple[int, int]:
-    """A type or version, which must fit an int16, and the position after it."""
-    number = 0
-    for length in range(_VARINT_BYTES_MAX):
-        if pos >= len(buf):
-            raise ProtocolError("the frame of a metadata record ends too early")
-        byte = buf[pos]
-        pos += 1
-        number |= (byte & 0x7F) << (7 * length)
-        if byte < 0x80:
-            if number > _INT16_MAX:
-                raise ProtocolError(f"{number} is no type or version of a metadata record")
-            return number, pos
-    raise ProtocolError("a varint in the frame of a metadata record is too long")
+def _read_type_or_version(buf: Buffer, pos: int) -> tuple[int, int]:
+    """An unsigned varint that must fit an int16, and the position after it."""
+    try:
+        number, pos = read_uvarint(buf, pos)
+    except IndexError:
+        raise ProtocolError("the frame of a metadata record ends too early") from None
+    if number > _INT16_MAX:
+        raise ProtocolError(f"{number} is no type or version of a metadata record")
+    return number, pos
 
 
 def _declared_records(module_name: str) -> list[type[Record]]:
