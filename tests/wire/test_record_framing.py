@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkapy.errors import ProtocolError
@@ -167,6 +167,7 @@ def test_newer_consumer_protocol() -> None:
         decode_blob(protocol_data.ConsumerProtocolSubscription, b"\xff\xff" + blob[2:], newer_as_latest=True)
 
 
+@settings(derandomize=True)
 @given(st.binary(max_size=80))
 def test_hostile_bytes(framed: bytes) -> None:
     """Whatever the bytes are, they are read or ProtocolError is raised."""
