@@ -23,7 +23,8 @@ class OffsetCommitValue(Record, type=1, versions="0-4", flexible="4+"):
     Version 1 adds an expiry of the commit's own.
     Version 2 drops it: the broker's retention counts.
     Version 3 adds the leader epoch.
-    Version 4 uses the compact encodings and adds the topic id.
+    Version 4 uses the compact encodings and adds the topic id. Kafka 4.3 writes it, except that a commit which carries an
+    expiry of its own is still written as version 1.
     """
 
     offset: int = int64()
@@ -74,7 +75,7 @@ class GroupMetadataValue(Record, type=2, versions="0-4", flexible="4+"):
 
     Version 1 adds the members' rebalance timeout.
     Version 2 adds since when the group is in its state.
-    Version 3 adds the members' group instance id (static membership).
+    Version 3 adds the members' group instance id (static membership). Kafka 4.3 writes it.
     Version 4 uses the compact encodings.
     """
 

@@ -20,7 +20,8 @@ class TransactionLogValue(Record, type=0, versions="0-1", flexible="1+"):
     """The producer of a transactional id and its ongoing or last transaction.
 
     Version 1 uses the compact encodings and adds, all tagged, what transaction version 2 needs (KIP-890): the producer
-    id before and after, the epoch after, and which transaction version the client speaks.
+    id before and after, the epoch after, and which transaction version the client speaks. Kafka writes it once the
+    cluster's transaction.version is 1 or more.
     """
 
     producer_id: int = int64()
