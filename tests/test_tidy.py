@@ -19,16 +19,17 @@ ALLOWED = {
     "wire": {"base", "wire"},
     "log": {"base", "config", "wire", "log"},
     "groups": {"base", "config", "wire", "groups"},
+    "transactions": {"base", "config", "wire", "transactions"},
     "raft": {"base", "config", "wire", "log", "raft"},
-    "handlers": {"base", "config", "wire", "log", "groups", "raft", "handlers"},
-    "server": {"base", "config", "wire", "log", "groups", "raft", "handlers", "server"},
+    "handlers": {"base", "config", "wire", "log", "groups", "transactions", "raft", "handlers"},
+    "server": {"base", "config", "wire", "log", "groups", "transactions", "raft", "handlers", "server"},
     "client": {"base", "wire", "client"},
     "cli": {"base", "config", "wire", "log", "client", "cli", "server"},
-    "testing": {"base", "config", "client", "server", "testing"},
+    "testing": {"base", "config", "wire", "client", "server", "testing"},
 }
 
 # Layers that decide but never wait, and what they must not touch.
-PURE = {"base", "config", "wire", "log", "groups", "raft", "handlers"}
+PURE = {"base", "config", "wire", "log", "groups", "transactions", "raft", "handlers"}
 IMPURE_MODULES = {"trio", "socket", "threading", "time", "random", "asyncio", "subprocess", "multiprocessing", "select"}
 IMPURE_ALLOWED = {
     # pysyncobj brings its own thread and sockets; this file fences them.

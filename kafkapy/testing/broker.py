@@ -1,8 +1,8 @@
 """`Broker`: a real broker on a free port, for the length of a with block.
 
 In a thread of this process it is up in well under 100 ms, and its parts can be looked at (`broker.parts`). With `process=True` it is the command
-`kafkapy start` in a process of its own: for load, for `kill()`, for clients that fork. Data lives in a temporary folder unless `data_dir` is given, and
-outlives `stop()`/`kill()` + `start()` within the block either way.
+`kafkapy start` in a process of its own: for load, for `kill()`, for clients that fork. Data lives in a temporary folder unless `data_dir` is given,
+and outlives `stop()`/`kill()` + `start()` within the block either way.
 """
 
 from __future__ import annotations
