@@ -29,9 +29,14 @@ _BYTES = (bytes, bytearray, memoryview)
 
 
 class Trace(NamedTuple):
-    """One field of a parsed message: where it stood, and what it was."""
+    """One field or array element of a parsed message: how deep, and where it stands, and what it is.
 
-    path: str
+    `end` is -1 for what could not be read to its end.
+    """
+
+    depth: int
+    name: str
+    kind: str
     first: int
     end: int
     value: Any
@@ -178,12 +183,18 @@ class TagSection(c.Construct):
             size = UVARINT._parsereport(stream, context, path)
             first = c.stream_tell(stream, path)
             if tag not in self.by_tag:
-                c.stream_read(stream, size, path)
+                self._unknown(tag, c.stream_read(stream, size, path), first, context)
                 continue
             found[tag] = self.by_tag[tag]._parsereport(stream, context, path)
             if c.stream_tell(stream, path) != first + size:
                 raise c.ValidationError(f"tag {tag} has another size than its content", path=path)
         return found
+
+    def _unknown(self, tag: int, content: bytes, first: int, context: Any) -> None:
+        """Skipped, but not hidden from a reader."""
+        if "trace" in context._params:
+            depth = context._params.depth[0]
+            context._params.trace.append(Trace(depth, f"tag {tag}", "bytes", first, first + len(content), content))
 
     def _build(self, obj: dict[int, Any], stream: Any, context: Any, path: str) -> Any:
         UVARINT._build(len(obj), stream, context, path)
@@ -196,16 +207,25 @@ class TagSection(c.Construct):
 
 
 class Traced(c.Subconstruct):
-    """Notes where a field stood, if the parser was given a list to note it in."""
+    """Notes where a field or element stands, if the parser was given a list to note it in."""
+
+    def __init__(self, subcon: Any, field: Field) -> None:
+        super().__init__(subcon)
+        self.field_name = field.json_name
+        self.kind = field.kind
 
     def _parse(self, stream: Any, context: Any, path: str) -> Any:
-        trace = context._params.get("trace") if "_params" in context else None
+        trace = context._params.get("trace")
         if trace is None:
             return self.subcon._parsereport(stream, context, path)
         first, number = c.stream_tell(stream, path), len(trace)
+        # Noted before it is read: a reader wants to see the whole before its parts, and also what could not be read.
+        name, depth = self.field_name or f"[{context._index}]", context._params.depth
+        trace.append(Trace(depth[0], name, self.kind, first, -1, None))
+        depth[0] += 1
         value = self.subcon._parsereport(stream, context, path)
-        # In front of what is nested in it, because a reader wants to see the whole first.
-        trace.insert(number, Trace(path, first, c.stream_tell(stream, path), value))
+        depth[0] -= 1
+        trace[number] = Trace(depth[0], name, self.kind, first, c.stream_tell(stream, path), value)
         return value
 
 
@@ -218,12 +238,9 @@ class Structure(c.Adapter):
         present = [f for f in cls.SCHEMA.fields if version in f.versions]
         self.body = [f for f in present if not f.is_tagged(version)]
         self.tagged = {f.tag: f for f in present if f.tag is not None and f.is_tagged(version)}
-        parts = [f.json_name / Traced(_construct_of(f, version, flexible)) for f in self.body]
+        parts = [f.json_name / Traced(_construct_of(f, version, flexible), f) for f in self.body]
         if flexible:
-            tags = {
-                tag: f.json_name / Traced(_construct_of(f, version, True, in_tag=True))
-                for tag, f in self.tagged.items()
-            }
+            tags = {tag: Traced(_construct_of(f, version, True, in_tag=True), f) for tag, f in self.tagged.items()}
             parts.append("_tags" / TagSection(tags))
         self.flexible = flexible
         super().__init__(c.Struct(*parts))
@@ -253,11 +270,14 @@ def make_construct(cls: type[Message], version: int) -> Structure:
     return Structure(cls, version, version in cls.SCHEMA.flexible)
 
 
-def explain(cls: type[Message], version: int, raw: bytes) -> list[Trace]:
-    """Which bytes are which field, in the order of the bytes."""
+def explain(cls: type[Message], version: int, raw: bytes) -> tuple[list[Trace], str | None]:
+    """Which bytes are which field, in the order of the bytes, and why reading ended early if it did."""
     trace: list[Trace] = []
-    cls.construct(version).parse(raw, trace=trace)
-    return trace
+    try:
+        cls.construct(version).parse(raw, trace=trace, depth=[0])
+    except c.ConstructError as error:
+        return trace, _reason(error)
+    return trace, None
 
 
 def _construct_of(field: Field, version: int, flexible: bool, in_tag: bool = False) -> Any:
@@ -274,5 +294,11 @@ def _construct_of(field: Field, version: int, flexible: bool, in_tag: bool = Fal
     length = COMPACT_LENGTH if compact else c.Int32sb
     if field.kind == "array":
         assert field.element is not None
-        return CountedArray(length, nullable, _construct_of(field.element, version, flexible))
+        return CountedArray(length, nullable, Traced(_construct_of(field.element, version, flexible), field.element))
     return Counted(length, nullable)
+
+
+def _reason(error: c.ConstructError) -> str:
+    """What construct says in several lines, the place first, in one line."""
+    place, _, problem = str(error).partition("\n")
+    return f"{problem.strip() or type(error).__name__} ({place.removeprefix('Error in path ')})"
