@@ -103,10 +103,12 @@ def decode_text(api: str, version: int, kind: str, hex: str, header: bool = Fals
         header_version = found.request_header_version(version) if request else found.response_header_version(version)
         text, start = _explained(header_cls, header_version, raw, 0)
         lines += text
-    text, end = _explained(cls, version, raw, start)
-    lines += text
-    if 0 <= end < len(raw):
-        lines.append(f"{len(raw) - end} bytes follow that are no part of it")
+    if start >= 0:
+        text, start = _explained(cls, version, raw, start)
+        lines += text
+    if 0 <= start < len(raw):
+        lines.append("1 byte follows that is" if len(raw) - start == 1 else f"{len(raw) - start} bytes follow that are")
+        lines[-1] += " no part of it"
     return "\n".join(lines)
 
 
@@ -114,7 +116,7 @@ def _explained(cls: type[Message], version: int, raw: bytes, start: int) -> tupl
     """The lines of one message, and where it ends; -1 where it cannot be read."""
     from kafkapy.wire.constructs import explain
 
-    trace, problem = explain(cls, version, raw[start:])
+    trace, end_of_message, problem = explain(cls, version, raw[start:])
     lines = [f"{cls.__name__} version {version}, from byte {start}"]
     for depth, name, kind, first, end, value in trace:
         shown = raw[start + first : start + end].hex() if end >= 0 else ""
@@ -124,7 +126,7 @@ def _explained(cls: type[Message], version: int, raw: bytes, start: int) -> tupl
         lines.append(f"{start + first:6}  {shown:32}  {text}")
     if problem is not None:
         return [*lines, problem], -1
-    return lines, cls.decoder(version)(raw, start, len(raw))[1]
+    return lines, start + end_of_message
 
 
 def _value_text(kind: str, value: Any) -> str:

@@ -7,6 +7,7 @@ other. `explain` lists which bytes became which field. Nothing that a broker doe
 
 from __future__ import annotations
 
+import io
 from typing import Any, NamedTuple
 
 import construct as c
@@ -270,14 +271,23 @@ def make_construct(cls: type[Message], version: int) -> Structure:
     return Structure(cls, version, version in cls.SCHEMA.flexible)
 
 
-def explain(cls: type[Message], version: int, raw: bytes) -> tuple[list[Trace], str | None]:
-    """Which bytes are which field, in the order of the bytes, and why reading ended early if it did."""
+class Explained(NamedTuple):
+    """Which bytes are which field, in the order of the bytes; where it ends, or why that could not be found out."""
+
+    trace: list[Trace]
+    end: int
+    problem: str | None
+
+
+def explain(cls: type[Message], version: int, raw: bytes) -> Explained:
+    """Read a message and tell how."""
     trace: list[Trace] = []
+    stream = io.BytesIO(raw)
     try:
-        cls.construct(version).parse(raw, trace=trace, depth=[0])
+        cls.construct(version).parse_stream(stream, trace=trace, depth=[0])
     except c.ConstructError as error:
-        return trace, _reason(error)
-    return trace, None
+        return Explained(trace, -1, _reason(error))
+    return Explained(trace, stream.tell(), None)
 
 
 def _construct_of(field: Field, version: int, flexible: bool, in_tag: bool = False) -> Any:
