@@ -112,7 +112,7 @@ def test_decode_shows_elements_unknown_tags_and_rest() -> None:
     assert "apiKeys: 1 element" in text
     assert "  [0]" in text
     assert "tag 100 = 2 bytes" in text
-    assert text.endswith("1 byte follows that are no part of it")
+    assert text.endswith("1 byte follows that is no part of it")
 
 
 def test_decode_reads_headers() -> None:
