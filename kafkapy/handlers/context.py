@@ -8,7 +8,11 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from kafkapy.config.broker_config import BrokerConfig
+    from kafkapy.errors import StorageError
+    from kafkapy.handlers.fetch_sessions import FetchSessions
+    from kafkapy.handlers.replicas import Replicas
     from kafkapy.log.manager import LogManager
+    from kafkapy.log.partition import Partition
     from kafkapy.raft.controller import Controller
     from kafkapy.raft.image import MetadataImage
 
@@ -20,13 +24,19 @@ class BrokerView(Protocol):
     image: MetadataImage
     controller: Controller
     logs: LogManager
-    replicas: Any
+    replicas: Replicas
     groups: Any
     transactions: Any
-    fetch_sessions: Any
+    fetch_sessions: FetchSessions
 
     def wake(self, key: Hashable) -> None:
         """Ask the waits on this key again, once the current request has been answered."""
+
+    def flush(self, partition: Partition) -> None:
+        """Have the partition's log made durable soon; those who wait on the partition are woken when it is."""
+
+    def storage_failed(self, error: StorageError) -> None:
+        """A disk has failed: take what lies on it offline."""
 
 
 class ClientAddress(Protocol):

@@ -2,7 +2,8 @@
 
 The records never leave the connection's buffer: the batch header is checked, two fields are patched in place, and the same memory is
 written to the segment. acks=0 is answered with nothing, and an error then closes the connection so that the producer asks for metadata anew.
-acks=-1 is answered when the high watermark has passed the batch, which on a single node it already has.
+acks=-1 is answered when the high watermark has passed the batch, which on a single node it already has. A topic with flush.messages or flush.ms is
+answered when the flush that became due is done.
 
 v8: record errors. v10: the new leader of a partition that moved (KIP-951). v12: transactions add their partitions implicitly (KIP-890).
 v13: topic ids (KIP-516).
@@ -10,7 +11,7 @@ v13: topic ids (KIP-516).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkapy.errors import ErrorCode, KafkaError, StorageError
 from kafkapy.handlers.context import RequestContext
@@ -29,7 +30,24 @@ if TYPE_CHECKING:
     from kafkapy.handlers.replicas import TopicReplicas
     from kafkapy.log.partition import Partition
 
-Pending = list[tuple["Partition", int, int, PartitionProduceResponse]]
+
+class Pending(NamedTuple):
+    """An append whose answer must wait: for the replicas, for the disk, or for both."""
+
+    partition: Partition
+    last_offset: int
+    leader_epoch: int
+    replicated: bool  # wait for the high watermark
+    durable: bool  # wait for the flush
+    answer: PartitionProduceResponse
+
+    def is_done(self) -> bool:
+        """Whether what it waits for has come."""
+        partition = self.partition
+        return not (
+            (self.replicated and partition.high_watermark <= self.last_offset)
+            or (self.durable and partition.log.recovery_point <= self.last_offset)
+        )
 
 
 def handle(context: RequestContext, request: ProduceRequest) -> ProduceResponse | Wait | None:
@@ -37,7 +55,7 @@ def handle(context: RequestContext, request: ProduceRequest) -> ProduceResponse 
     replicas = context.broker.replicas
     by_id = context.api_version >= 13
     acks = request.acks
-    pending: Pending = []
+    pending: list[Pending] = []
     topics: list[TopicProduceResponse] = []
     failed = False
     for topic_data in request.topic_data:
@@ -58,12 +76,12 @@ def handle(context: RequestContext, request: ProduceRequest) -> ProduceResponse 
         return None
     response = ProduceResponse(responses=topics)
     if pending:
-        return _wait_for_replicas(context, request.timeout_ms, pending, response)
+        return _wait(context, request.timeout_ms, pending, response)
     return response
 
 
 def _append(
-    context: RequestContext, acks: int, topic: TopicReplicas | None, data: PartitionProduceData, pending: Pending
+    context: RequestContext, acks: int, topic: TopicReplicas | None, data: PartitionProduceData, pending: list[Pending]
 ) -> PartitionProduceResponse:
     if not -1 <= acks <= 1:
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
@@ -92,8 +110,12 @@ def _append(
         log_append_time_ms=info.log_append_time_ms,
         log_start_offset=info.log_start_offset,
     )
-    if acks == -1 and partition.high_watermark <= info.last_offset:
-        pending.append((partition, info.last_offset, partition.leader_epoch, answer))
+    replicated = acks == -1 and partition.high_watermark <= info.last_offset
+    durable = partition.log.needs_flush(context.now_ms)
+    if durable:
+        broker.flush(partition)
+    if replicated or durable:
+        pending.append(Pending(partition, info.last_offset, partition.leader_epoch, replicated, durable, answer))
     return answer
 
 
@@ -109,25 +131,27 @@ def _refusal(index: int, error: KafkaError) -> PartitionProduceResponse:
     return answer
 
 
-def _wait_for_replicas(context: RequestContext, timeout_ms: int, pending: Pending, response: ProduceResponse) -> Wait:
-    """Hold the answer until every in-sync replica has every batch, or the time that the client gave is over."""
+def _wait(context: RequestContext, timeout_ms: int, pending: list[Pending], response: ProduceResponse) -> Wait:
+    """Hold the answer until every batch is where it must be, or the time that the client gave is over."""
 
     def again(expired: bool) -> ProduceResponse | None:
-        still: Pending = []
+        still: list[Pending] = []
         for entry in pending:
-            partition, last_offset, leader_epoch, answer = entry
-            if partition.leader_epoch != leader_epoch or not partition.is_leader:
+            partition, answer = entry.partition, entry.answer
+            if partition.leader_epoch != entry.leader_epoch or not partition.is_leader:
                 answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            elif partition.high_watermark <= last_offset:
-                if not expired:
-                    still.append(entry)
-                    continue
+            elif partition.log.failure is not None:
+                answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            elif entry.is_done():
+                continue
+            elif expired:
                 answer.error_code = ErrorCode.REQUEST_TIMED_OUT
             else:
+                still.append(entry)
                 continue
             answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
         pending[:] = still
         return None if still else response
 
-    keys = tuple(entry[0] for entry in pending)
+    keys = tuple(entry.partition for entry in pending)
     return Wait(keys, context.now_ms + max(0, timeout_ms), again)

@@ -1,0 +1,70 @@
+"""Makes logs durable in worker threads: one fsync serves everybody who appended before it began.
+
+While a log is being flushed, requests for it gather; when the fsync is over, one more covers them all. So with flush.messages=1 many producers share
+a few fsyncs, and the loop never waits for a disk. Whoever waits for durability parks on the partition, which is woken after each flush.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import trio
+
+from kafkapy.errors import StorageError
+
+if TYPE_CHECKING:
+    from kafkapy.log.partition import Partition
+
+log = logging.getLogger("kafkapy.flusher")
+
+# Disks profit from a few parallel fsyncs; more only queue up inside the kernel.
+PARALLEL_FLUSHES = 4
+
+
+class Flusher:
+    """All flushing of one broker."""
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        clock_ms: Callable[[], int],
+        flushed: Callable[[Partition], None],
+        failed: Callable[[StorageError], None],
+    ) -> None:
+        self._nursery = nursery
+        self._clock_ms = clock_ms
+        self._flushed = flushed
+        self._failed = failed
+        self._limiter = trio.CapacityLimiter(PARALLEL_FLUSHES)
+        # Partitions being flushed; True when somebody has asked again meanwhile.
+        self._running: dict[Partition, bool] = {}
+
+    def request(self, partition: Partition) -> None:
+        """Make everything that the partition's log holds now durable, soon."""
+        if partition in self._running:
+            self._running[partition] = True
+            return
+        self._running[partition] = False
+        self._nursery.start_soon(self._flush, partition)
+
+    async def _flush(self, partition: Partition) -> None:
+        again = True
+        while again:
+            self._running[partition] = False
+            try:
+                work = partition.log.prepare_flush()
+                try:
+                    if not work.is_empty:
+                        await trio.to_thread.run_sync(work.run, limiter=self._limiter)
+                finally:
+                    work.finish(self._clock_ms())
+            except StorageError as error:
+                self._failed(error)
+                self._running.pop(partition)
+                return
+            again = self._running[partition]
+            if not again:
+                del self._running[partition]
+            self._flushed(partition)
