@@ -249,7 +249,7 @@ def validate_produced(records: Buffer, rules: ProduceRules, now_ms: int, produce
     if size < BATCH_HEADER_BYTES:
         _check_frame(records, produce_version)
     header = BatchHeader._make(BATCH_HEADER.unpack_from(records))
-    base_offset, length, _, magic, crc, attributes, last_delta, _, _, producer_id, _, sequence, count = header
+    base_offset, length, _, magic, crc, attributes, last_delta, _, newest, producer_id, _, sequence, count = header
     codec = attributes & CODEC_MASK
     if not (
         magic == MAGIC
@@ -262,11 +262,12 @@ def validate_produced(records: Buffer, rules: ProduceRules, now_ms: int, produce
         and (sequence >= 0 or producer_id < 0)
         and count * _RECORD_BYTES_MIN <= (DECOMPRESSED_BATCH_BYTES_MAX if codec else length - _LENGTH_MIN)
         and (codec < _ZSTD or (codec == _ZSTD and produce_version >= _PRODUCE_VERSION_WITH_ZSTD))
-        and crc == crc32c(memoryview(records)[CRC_START:])
+        and crc == crc32c(records[CRC_START:])  # A slice of a memoryview, which the connection gives, copies nothing.
     ):
         _check_frame(records, produce_version)
         _check_batch(records, header, rules)
-    if rules.compacted or (not rules.log_append_time and not _window_is_kept(header, rules, now_ms)):
+    ordinary = not rules.compacted and newest <= now_ms + rules.after_max_ms and rules.before_max_ms > now_ms
+    if not ordinary and (rules.compacted or not _window_is_kept(header, rules, now_ms)):
         _check_records(records, header, rules, now_ms)
     return header
 
@@ -345,6 +346,8 @@ def _window_is_kept(header: BatchHeader, rules: ProduceRules, now_ms: int) -> bo
     The newest timestamp is `max_timestamp`. The oldest is known only where there is one record, so for a topic that limits the
     age of records the others have them opened. A record without a timestamp is always allowed.
     """
+    if rules.log_append_time:
+        return True
     newest = header.max_timestamp
     if newest > now_ms + rules.after_max_ms:
         return False
