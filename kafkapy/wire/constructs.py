@@ -43,18 +43,18 @@ class Trace(NamedTuple):
     value: Any
 
 
-class UnsignedVarInt(c.Adapter):
-    """construct's VarInt has no upper bound; Kafka's has five bytes."""
+class UnsignedVarInt(c.Construct):
+    """construct's VarInt has no upper bound; Kafka's has 32 bits in at most five bytes."""
 
-    def __init__(self) -> None:
-        super().__init__(c.VarInt)
-
-    def _decode(self, obj: int, context: Any, path: str) -> int:
-        if obj > 0xFFFFFFFF:
+    def _parse(self, stream: Any, context: Any, path: str) -> int:
+        first = c.stream_tell(stream, path)
+        value: int = c.VarInt._parsereport(stream, context, path)
+        if value > 0xFFFFFFFF or c.stream_tell(stream, path) - first > 5:
             raise c.IntegerError("an unsigned varint is longer than 32 bits", path=path)
-        return obj
+        return value
 
-    def _encode(self, obj: int, context: Any, path: str) -> int:
+    def _build(self, obj: int, stream: Any, context: Any, path: str) -> int:
+        c.VarInt._build(obj, stream, context, path)
         return obj
 
 
