@@ -131,9 +131,9 @@ class SnapshotFile(NamedTuple):
 
     def write(self, path: str) -> None:
         """Put it at `path`, whole and durable."""
-        parts = []
+        parts: list[bytes] = []
         for entry in (self.last, self.prev):
-            parts += (_ENTRY.pack(entry.index, entry.term, len(entry.command)), entry.command)
+            parts += (_ENTRY.pack(entry.log_index, entry.term, len(entry.command)), entry.command)
         body = b"".join((*parts, _POSITION.pack(*self.position), self.content))
         replace_file(path, SNAPSHOT_MAGIC + _LENGTH.pack(crc32c(body)) + body)
 

@@ -15,10 +15,11 @@ The file is a magic of 8 bytes, then records, each of them
 All numbers are big-endian. The last S counts, whatever came before it.
 
 What a crash may do, and what opening the file makes of it. Bytes behind the last fsync may be missing, half written or garbled: none of
-them has been acknowledged, so the file is cut at the first bad record. Damage before the last fsync is another thing: a disk lost what it had
-promised. `durable` tells the two apart: where a whole record stands behind the damage and says that the damaged bytes had been on disk, opening refuses with
-the file and the position, because to go on would be to forget acknowledged changes without a word. Damage in the very last synced bytes looks like
-a torn tail from here; the metadata log holds the same changes, and its loader refuses a journal that ends before it.
+them has been acknowledged, so the file is cut at the first bad record. Damage before the last fsync is another thing: a disk lost what
+it had promised. `durable` tells the two apart: where a whole record stands behind the damage and says that the damaged bytes had been on
+disk, opening refuses with the file and the position, because to go on would be to forget acknowledged changes without a word. Damage in the
+very last synced bytes looks like a torn tail from here; the metadata log holds the same changes, and its loader refuses a journal that
+ends before it.
 
 A rewrite (after a snapshot) goes to a new file that is synced and renamed over the old one: there is always one whole journal.
 """
@@ -47,7 +48,7 @@ class Entry(NamedTuple):
     """One entry of the raft log; the order of the fields is the one that pysyncobj expects of a journal."""
 
     command: bytes
-    index: int
+    log_index: int
     term: int
 
 
@@ -93,7 +94,7 @@ class Journal:
         self._descriptor = -1
         if os.path.exists(path):
             self._load()
-            if self.entries and self.entries[0].index < keep_from <= self.entries[-1].index:
+            if self.entries and self.entries[0].log_index < keep_from <= self.entries[-1].log_index:
                 self.trim_to(keep_from)
         else:
             self._rewrite()
@@ -107,9 +108,9 @@ class Journal:
         entries vanish for a moment, and a crash in that moment would lose them.
         """
         if self.entries:
-            position = index - self.entries[0].index
+            position = index - self.entries[0].log_index
             if not 0 <= position <= len(self.entries):
-                raise ValueError(f"entry {index} does not follow {self.entries[-1].index}")
+                raise ValueError(f"entry {index} does not follow {self.entries[-1].log_index}")
             if position < len(self.entries):
                 if self.entries[position].term == term:
                     return
@@ -153,7 +154,7 @@ class Journal:
 
     def trim_to(self, index: int) -> None:
         """Drop the entries before `index`: a snapshot covers them."""
-        self.entries = self.entries[index - self.entries[0].index :]
+        self.entries = self.entries[index - self.entries[0].log_index :]
         self._rewrite()
 
     def clear(self) -> None:
@@ -183,7 +184,7 @@ class Journal:
 
     def _rewrite(self) -> None:
         parts = [MAGIC, _frame(self._state(), 0)]
-        parts += [_frame(_ENTRY.pack(b"E", entry.index, entry.term) + entry.command, 0) for entry in self.entries]
+        parts += [_frame(_ENTRY.pack(b"E", entry.log_index, entry.term) + entry.command, 0) for entry in self.entries]
         content = b"".join(parts)
         replace_file(self.path, content)
         if self._descriptor >= 0:
@@ -208,20 +209,20 @@ class Journal:
         os.fsync(self._descriptor)
         self.size = self._durable = position
         if self.entries:
-            self.commit_index = min(self.commit_index, self.entries[-1].index)
+            self.commit_index = min(self.commit_index, self.entries[-1].log_index)
 
     def _replay(self, body: bytes, position: int) -> None:
         kind = body[:1]
         if kind == b"E":
             _, index, term = _ENTRY.unpack_from(body)
-            if self.entries and index != self.entries[-1].index + 1:
+            if self.entries and index != self.entries[-1].log_index + 1:
                 raise StorageError(
-                    self.path, f"entry {index} at byte {position} does not follow {self.entries[-1].index}"
+                    self.path, f"entry {index} at byte {position} does not follow {self.entries[-1].log_index}"
                 )
             self.entries.append(Entry(body[_ENTRY.size :], index, term))
         elif kind == b"T":
             _, index = _TRUNCATE.unpack(body)
-            del self.entries[max(0, index - self.entries[0].index) :]
+            del self.entries[max(0, index - self.entries[0].log_index) :]
         elif kind == b"S":
             _, self.term, self.commit_index, voted = _STATE.unpack_from(body)
             self.vote = body[_STATE.size :].decode() if voted else None

@@ -175,7 +175,7 @@ class SyncObjQuorum:
         if os.path.exists(self.snapshot_path):
             snapshot = SnapshotFile.read(self.snapshot_path)
             self._end.restore(snapshot.position)
-            keep_from = snapshot.prev.index
+            keep_from = snapshot.prev.log_index
         self._journal = Journal(os.path.join(self.directory, "quorum.journal"), keep_from)
         self._unsaved_bytes = sum(len(entry.command) for entry in self._journal.entries)
         configuration = module.SyncObjConf(
@@ -220,7 +220,7 @@ class SyncObjQuorum:
             raft.forceLogCompaction()
         if self.other_voters:
             return TICK_VOTERS_S
-        if handed_over or self._journal.entries[-1].index > raft.raftCommitIndex:
+        if handed_over or self._journal.entries[-1].log_index > raft.raftCommitIndex:
             return 0.0
         return TICK_SINGLE_VOTER_S if self._epoch is not None else TICK_ELECTION_S
 
@@ -367,7 +367,7 @@ def _pysyncobj() -> ModuleType:
 
 @cache
 def _voter_class() -> type:
-    class Voter(_pysyncobj().SyncObj):  # type: ignore[name-defined,misc]
+    class Voter(_pysyncobj().SyncObj):  # type: ignore[misc]
         """The core with our own apply."""
 
         def __init__(self, apply: Callable[[bytes], None], *arguments: Any, **keywords: Any) -> None:
@@ -384,7 +384,7 @@ def _voter_class() -> type:
 def _journal_seam() -> type:
     from pysyncobj.journal import Journal as JournalInterface
 
-    class JournalSeam(JournalInterface):  # type: ignore[misc]
+    class JournalSeam(JournalInterface):
         """Our journal under the names that the core calls."""
 
         def __init__(self, journal: Journal) -> None:
@@ -400,7 +400,7 @@ def _journal_seam() -> type:
             """Nothing: `append` replaces entries where the terms differ, see there."""
 
         def deleteEntriesTo(self, position: int) -> None:
-            self.journal.trim_to(self.journal.entries[position].index)
+            self.journal.trim_to(self.journal.entries[position].log_index)
 
         def __getitem__(self, item: Any) -> Any:
             return self.journal.entries[item]
@@ -425,7 +425,7 @@ def voter_transport() -> type:
     """The base of every transport between voters; by itself the transport of a voter that is alone."""
     from pysyncobj.transport import Transport
 
-    class VoterTransport(Transport):  # type: ignore[misc]
+    class VoterTransport(Transport):
         """What raft asks of messages and the core leaves out. A subclass implements `deliver` and calls `receive`."""
 
         VERBS = frozenset({"append_entries", "next_node_idx", "request_vote", "response_vote", "timeout_now"})

@@ -1,0 +1,117 @@
+"""What a cluster begins with, and how a node joins it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kafkapy.raft.decision import Decision
+from kafkapy.raft.image import (
+    BROKER,
+    METADATA_VERSION,
+    BrokerRegistration,
+    ControllerRegistration,
+    FeatureRange,
+    Listener,
+    MetadataImage,
+)
+from kafkapy.raft.image_records import broker_record, controller_record
+from kafkapy.wire.metadata_records import (
+    METADATA_VERSION_LATEST,
+    METADATA_VERSION_MIN,
+    BrokerRegistrationChangeRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+)
+from kafkapy.wire.schema import Record
+
+# The levels that Apache Kafka 4.3 can run, and those that it gives to a new cluster.
+SUPPORTED_FEATURES: dict[str, FeatureRange] = {
+    "eligible.leader.replicas.version": FeatureRange(0, 1),
+    "group.version": FeatureRange(0, 1),
+    "kraft.version": FeatureRange(0, 1),
+    METADATA_VERSION: FeatureRange(METADATA_VERSION_MIN, METADATA_VERSION_LATEST),
+    "share.version": FeatureRange(0, 1),
+    "streams.version": FeatureRange(0, 1),
+    "transaction.version": FeatureRange(0, 2),
+}
+INITIAL_FEATURES: dict[str, int] = {
+    METADATA_VERSION: METADATA_VERSION_LATEST,
+    "eligible.leader.replicas.version": 1,
+    "group.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+    "transaction.version": 2,
+}
+
+
+class NodeIdentity(NamedTuple):
+    """A node as it registers: who it is in this life, and where it is reached."""
+
+    node_id: int
+    incarnation_id: bytes
+    listeners: tuple[Listener, ...]
+    controller_listeners: tuple[Listener, ...] = ()
+    rack: str | None = None
+    log_dirs: tuple[bytes, ...] = ()
+    cordoned_log_dirs: tuple[bytes, ...] = ()
+
+
+def bootstrap(image: MetadataImage, min_insync_replicas: int) -> Decision:
+    """The first records of a new cluster; nothing where the log has its features already.
+
+    With eligible leader replicas min.insync.replicas is a matter of the cluster and no longer of each broker, so its value becomes a
+    cluster-wide setting, as Apache Kafka's controller makes it.
+    """
+    if image.metadata_version:
+        return Decision([], None)
+    records: list[Record] = [
+        FeatureLevelRecord(name=name, feature_level=level) for name, level in INITIAL_FEATURES.items()
+    ]
+    records.append(
+        ConfigRecord(resource_type=BROKER, resource_name="", name="min.insync.replicas", value=str(min_insync_replicas))
+    )
+    return Decision(records, None)
+
+
+def register_controller(image: MetadataImage, identity: NodeIdentity) -> Decision:
+    """A controller tells where it listens and what it can run."""
+    registration = ControllerRegistration(
+        identity.node_id, identity.incarnation_id, identity.controller_listeners, SUPPORTED_FEATURES
+    )
+    if image.controllers.get(identity.node_id) == registration:
+        return Decision([], None)
+    return Decision([controller_record(registration)], None)
+
+
+def register_broker(image: MetadataImage, identity: NodeIdentity) -> Decision:
+    """A broker process joins. The offset of its registration is its epoch: what comes from an earlier life is known by it.
+
+    The answer is the epoch.
+    """
+    registration = BrokerRegistration(
+        id=identity.node_id,
+        epoch=image.next_offset,
+        incarnation_id=identity.incarnation_id,
+        listeners=identity.listeners,
+        features=SUPPORTED_FEATURES,
+        rack=identity.rack,
+        fenced=True,
+        log_dirs=tuple(sorted(identity.log_dirs)),
+    )
+    return Decision([broker_record(registration)], registration.epoch)
+
+
+def unfence_broker(image: MetadataImage, identity: NodeIdentity) -> Decision:
+    """A broker has caught up with the metadata and may lead partitions from now on."""
+    broker = image.brokers[identity.node_id]
+    return Decision(
+        [
+            BrokerRegistrationChangeRecord(
+                broker_id=broker.id,
+                broker_epoch=broker.epoch,
+                fenced=-1,
+                cordoned_log_dirs=list(identity.cordoned_log_dirs),
+            )
+        ],
+        None,
+    )

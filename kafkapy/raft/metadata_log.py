@@ -1,0 +1,233 @@
+"""The metadata log on disk: `__cluster_metadata-0` with its segments and snapshots, in KRaft's formats (see metadata_batches.py).
+
+    00000000000000000000.log                            batches from offset 0 on
+    00000000000000004711.log                            the next segment: one begins with every snapshot
+    00000000000000004711-0000000003.checkpoint          a snapshot of everything before offset 4711, taken in epoch 3
+    quorum.journal, quorum.snapshot                     the quorum's own, see journal.py and entries.py
+
+What is here has been committed before, so it is never synced: after a crash it may end before the journal does, and the quorum tells the
+rest again. It is never ahead of the journal, and where it is, somebody has lost or replaced the journal; then nothing is touched and the
+broker doesn't start. The same holds for a gap, and for offsets whose epoch differs.
+
+Damage is cut only when the quorum is about to tell the same batches again, never at opening.
+
+The last two snapshots are kept with all the segments after the older one: should the newer be unreadable, the older and the segments
+give the same image.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+
+from kafkapy.errors import KafkaError, ProtocolError, StorageError
+from kafkapy.log.filesystem import Filesystem, OsFilesystem, read_file, replace_file, storage_errors, write_fully
+from kafkapy.raft.metadata_batches import (
+    StoredBatch,
+    checkpoint_name,
+    encode_committed,
+    parse_checkpoint_name,
+    read_batches,
+    read_snapshot,
+)
+from kafkapy.raft.quorum import CommittedBatch, SnapshotPosition
+from kafkapy.wire.schema import Record
+
+log = logging.getLogger(__name__)
+
+FOLDER = "__cluster_metadata-0"
+SNAPSHOTS_KEPT = 2
+LOG_SUFFIX = ".log"
+
+
+class MetadataLog:
+    """Opened once at start: `load` tells what is there, then `append` follows the quorum."""
+
+    def __init__(self, folder: str, voters: Iterable[int], filesystem: Filesystem | None = None) -> None:
+        self.folder = folder
+        self.end_offset = 0
+        self._fs: Filesystem = filesystem or OsFilesystem()
+        self._voters = tuple(voters)
+        self._segments: list[int] = []
+        self._snapshots: list[tuple[int, int]] = []
+        self._epochs: list[tuple[int, int]] = []  # (first offset, epoch), ascending
+        self._descriptor = -1
+        self._position = 0  # where the next batch goes in the last segment
+        self._segment_end = -1  # the offset there; where it isn't the log's end, a new segment is due
+        self._damage = ""
+        self._behind_damage: list[int] = []
+
+    # Reading, at start.
+
+    def load(
+        self, restore: Callable[[list[Record], SnapshotPosition], None], replay: Callable[[StoredBatch], None]
+    ) -> None:
+        """Call `restore` with the newest readable snapshot, if there is one, then `replay` with each batch behind it."""
+        with storage_errors(self.folder):
+            if not self._fs.exists(self.folder):
+                self._fs.make_folder(self.folder)
+            names = [entry.name for entry in self._fs.list(self.folder)]
+        self._segments = sorted(int(name[:-4]) for name in names if name.endswith(LOG_SUFFIX) and name[:-4].isdecimal())
+        self._snapshots = sorted(found for found in map(parse_checkpoint_name, names) if found is not None)
+        self._load_snapshot(restore)
+        for batch in self._batches():
+            if batch.base_offset < self.end_offset:
+                continue
+            if batch.base_offset > self.end_offset:
+                raise StorageError(self.folder, f"the metadata log has no batch at offset {self.end_offset}")
+            replay(batch)
+            self._note(batch.next_offset, batch.base_offset, batch.epoch)
+
+    def _load_snapshot(self, restore: Callable[[list[Record], SnapshotPosition], None]) -> None:
+        for end_offset, epoch in reversed(self._snapshots):
+            path = f"{self.folder}/{checkpoint_name(end_offset, epoch)}"
+            try:
+                with storage_errors(path):
+                    records, timestamp_ms = read_snapshot(read_file(self._fs, path))
+            except (KafkaError, ProtocolError) as error:
+                log.error("%s: cannot be read, an older snapshot has to do: %s", path, error)
+                continue
+            self._note(end_offset, end_offset - 1, epoch)
+            restore(records, SnapshotPosition(end_offset, epoch, -1, timestamp_ms))
+            return
+        if self._segments and self._segments[0] > 0:
+            raise StorageError(
+                self.folder, f"the metadata log begins at offset {self._segments[0]} and there is no readable snapshot"
+            )
+
+    def _batches(self) -> Iterator[StoredBatch]:
+        """The sound batches of the segments that the snapshot doesn't cover. Stops at damage, and remembers where it was."""
+        first = max(0, bisect_right(self._segments, self.end_offset) - 1)
+        for index in range(first, len(self._segments)):
+            self._segment_end = self._segments[index]
+            self._position = 0
+            path = self._segment_path(self._segment_end)
+            with storage_errors(path):
+                content = read_file(self._fs, path)
+            reason = "a batch is cut off"
+            try:
+                for batch in read_batches(content):
+                    self._position, self._segment_end = batch.end_position, batch.next_offset
+                    yield batch
+            except (KafkaError, ProtocolError) as error:
+                reason = str(error)
+            if self._position < len(content):
+                self._damage = f"{path}: damaged at byte {self._position}: {reason}"
+                log.warning("%s; the quorum has to tell the rest again", self._damage)
+                self._behind_damage = self._segments[index + 1 :]
+                del self._segments[index + 1 :]
+                return
+
+    # Following the quorum.
+
+    def append(self, batch: CommittedBatch) -> bool:
+        """Write a batch; False where it was there already, because the quorum tells everything since its snapshot again."""
+        if batch.base_offset < self.end_offset:
+            known = self._epoch_at(batch.base_offset)
+            if known is not None and known != batch.epoch:
+                raise StorageError(
+                    self.folder,
+                    f"offset {batch.base_offset} has epoch {known} in the metadata log and {batch.epoch} in the quorum's journal: "
+                    "they don't belong together",
+                )
+            return False
+        if batch.base_offset > self.end_offset:
+            raise StorageError(
+                self.folder,
+                f"the metadata log ends at offset {self.end_offset} but the quorum's journal goes on at {batch.base_offset}. {self._damage}",
+            )
+        if self._damage:
+            self._cut_damage()
+        if self._segment_end != self.end_offset or not self._segments:
+            self._begin_segment()
+        data = encode_committed(batch, self._voters)
+        with storage_errors(self._segment_path(self._segments[-1])):
+            write_fully(self._fs, self._open(), data, self._position)
+        self._position += len(data)
+        self._note(batch.next_offset, batch.base_offset, batch.epoch)
+        self._segment_end = self.end_offset
+        return True
+
+    def close(self) -> None:
+        """Close the last segment."""
+        if self._descriptor >= 0:
+            self._fs.close(self._descriptor)
+            self._descriptor = -1
+
+    # Snapshots.
+
+    def prepare_snapshot(self, batches: Iterable[bytes | bytearray], position: SnapshotPosition) -> Callable[[], bytes]:
+        """Begin a new segment, and return what may run elsewhere: it writes the snapshot from `batches` and removes what two snapshots cover."""
+        self._segment_end = -1
+        covered = sorted({*self._snapshots, (position.end_offset, position.epoch)})
+        kept = covered[-SNAPSHOTS_KEPT:]
+        oldest = kept[0][0]
+        obsolete = [
+            base for base, following in zip(self._segments, self._segments[1:], strict=False) if following <= oldest
+        ]
+        gone = [checkpoint_name(*snapshot) for snapshot in covered[:-SNAPSHOTS_KEPT]]
+        gone += [f"{base:020d}{LOG_SUFFIX}" for base in obsolete]
+        self._snapshots = kept
+        self._segments = self._segments[len(obsolete) :]
+
+        def write() -> bytes:
+            content = b"".join(batches)
+            path = f"{self.folder}/{checkpoint_name(position.end_offset, position.epoch)}"
+            with storage_errors(path):
+                replace_file(self._fs, path, content)
+                for name in gone:
+                    self._fs.unlink(f"{self.folder}/{name}")
+            return content
+
+        return write
+
+    def install_snapshot(self, content: bytes, position: SnapshotPosition) -> None:
+        """Put a snapshot that the leader has sent in place of the whole log."""
+        self.close()
+        path = f"{self.folder}/{checkpoint_name(position.end_offset, position.epoch)}"
+        with storage_errors(path):
+            replace_file(self._fs, path, content)
+        self._segment_end = -1
+        self._damage = ""
+        self._snapshots = [*self._snapshots, (position.end_offset, position.epoch)]
+        self._epochs = []
+        self._note(position.end_offset, position.end_offset - 1, position.epoch)
+
+    # Inside.
+
+    def _note(self, end_offset: int, first_offset: int, epoch: int) -> None:
+        self.end_offset = end_offset
+        if not self._epochs or self._epochs[-1][1] != epoch:
+            self._epochs.append((first_offset, epoch))
+
+    def _epoch_at(self, offset: int) -> int | None:
+        """The epoch of a batch that is there; None for what is known from a snapshot only."""
+        index = bisect_right(self._epochs, offset, key=lambda known: known[0])
+        return self._epochs[index - 1][1] if index else None
+
+    def _segment_path(self, base_offset: int) -> str:
+        return f"{self.folder}/{base_offset:020d}{LOG_SUFFIX}"
+
+    def _open(self) -> int:
+        if self._descriptor < 0:
+            self._descriptor = self._fs.open(self._segment_path(self._segments[-1]))
+        return self._descriptor
+
+    def _begin_segment(self) -> None:
+        self.close()
+        if not self._segments or self._segments[-1] != self.end_offset:
+            self._segments.append(self.end_offset)
+        with storage_errors(self._segment_path(self.end_offset)):
+            self._fs.truncate(self._open(), 0)
+        self._position = 0
+
+    def _cut_damage(self) -> None:
+        """The quorum tells the batches behind the damage again, so nothing is lost with them."""
+        log.warning("%s; cut, because the quorum's journal holds what follows", self._damage)
+        with storage_errors(self.folder):
+            self._fs.truncate(self._open(), self._position)
+            for base_offset in self._behind_damage:
+                self._fs.unlink(self._segment_path(base_offset))
+        self._damage = ""
+        self._behind_damage = []

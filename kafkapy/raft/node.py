@@ -1,0 +1,184 @@
+"""This node's metadata: quorum, log, image and controller put together, and the order in which they start and stop.
+
+How the shell uses it:
+
+    node = MetadataNode(MetadataSettings(...), quorum)
+    node.start(run_on_loop, publishers=[...], wake=waiting.wake, on_failure=stop_the_broker)     # the image on disk is published
+    node.register(identity)                                # when the listeners' ports are known
+    ...                                                    # on_ready is called once the broker may serve
+    node.stop()
+
+Start: read the metadata log and publish the image, so that logs open while the quorum is still electing. When this node is elected it becomes
+the active controller; a new cluster gets its first records, the controller and the broker register, and the broker is unfenced. All of that is
+decided at once and shares an fsync.
+
+Everything here runs on the loop's thread. Whatever fails in following the quorum stops the broker: an image that has missed a record is
+worse than none.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Iterable
+from typing import NamedTuple
+
+from kafkapy.errors import StorageError
+from kafkapy.raft.cluster import NodeIdentity, bootstrap, register_broker, register_controller, unfence_broker
+from kafkapy.raft.controller import Controller
+from kafkapy.raft.image import MetadataImage
+from kafkapy.raft.loader import MetadataLoader, Publisher
+from kafkapy.raft.metadata_batches import read_snapshot
+from kafkapy.raft.metadata_log import MetadataLog
+from kafkapy.raft.quorum import CommittedBatch, Quorum, RunOnLoop, SnapshotPosition, Ticket
+
+log = logging.getLogger(__name__)
+
+
+class MetadataSettings(NamedTuple):
+    """What the shell knows about this node before it starts."""
+
+    node_id: int
+    cluster_id: str
+    folder: str  # of the metadata log: `__cluster_metadata-0` in metadata.log.dir
+    voters: tuple[int, ...]
+    min_insync_replicas: int = 1
+
+
+class MetadataNode:
+    """One node's part in the cluster's metadata."""
+
+    def __init__(self, settings: MetadataSettings, quorum: Quorum, controller: Controller) -> None:
+        self.settings = settings
+        self.quorum = quorum
+        self.controller = controller
+        self.broker_epoch = -1
+        self._log = MetadataLog(settings.folder, settings.voters)
+        self._identity: NodeIdentity | None = None
+        self._stopping = False
+        self._told_offset = 0
+
+    @property
+    def image(self) -> MetadataImage:
+        """The cluster as far as it is committed."""
+        return self._loader.image
+
+    def start(
+        self,
+        run_on_loop: RunOnLoop,
+        *,
+        publishers: Iterable[Publisher],
+        wake: Callable[[Hashable], None],
+        on_ready: Callable[[], None],
+        on_failure: Callable[[BaseException], None],
+        now_ms: Callable[[], int],
+    ) -> None:
+        """Publish what is on disk, then join the quorum. `wake` is called with tickets; StorageError where the log cannot be read."""
+        self._wake = wake
+        self._on_ready = on_ready
+        self._on_failure = on_failure
+        self._now_ms = now_ms
+        self._loader = MetadataLoader(self.settings.cluster_id, self._log, publishers)
+        self._loader.load()
+        self.quorum.start(self, run_on_loop)
+
+    def register(self, identity: NodeIdentity) -> None:
+        """Have this broker registered as soon as there is a controller."""
+        self._identity = identity
+        if self.controller.is_active:
+            self._join()
+
+    def stop(self) -> None:
+        """Leave the quorum, then close the log. Waits for the quorum's thread."""
+        self._stopping = True
+        self.quorum.stop()
+        self._log.close()
+
+    # The quorum's listener.
+
+    def on_committed(self, batch: CommittedBatch) -> None:
+        """See QuorumListener."""
+        if self._stopping:
+            return
+        self._told_offset = batch.next_offset
+        try:
+            self._loader.commit(batch)
+        except Exception as error:
+            log.critical("the metadata log cannot be followed any further", exc_info=True)
+            self._fail(error)
+
+    def on_ticket(self, ticket: Ticket) -> None:
+        """See QuorumListener."""
+        self.controller.settle(ticket)
+        if not self._stopping:
+            self._wake(ticket)
+            self._check_ready()
+
+    def on_elected(self, epoch: int) -> None:
+        """See QuorumListener."""
+        if self._stopping:
+            return
+        image = self.image
+        if image.next_offset != self._told_offset:
+            reason = (
+                f"the metadata log goes on to offset {image.offset} but the quorum's journal ends at {self._told_offset - 1}: "
+                "the journal has been lost or replaced"
+            )
+            self._fail(StorageError(self.settings.folder, reason))
+            return
+        log.info("active controller in epoch %d at offset %d", epoch, image.offset)
+        self.controller.activate(epoch, image)
+        decision = bootstrap(image, self.settings.min_insync_replicas)
+        self.controller.submit(decision, self._now_ms())
+        if self._identity is not None:
+            self._join()
+
+    def on_resigned(self) -> None:
+        """See QuorumListener."""
+        if not self._stopping:
+            log.info("not the active controller any more")
+        self.controller.resign(self.image)
+
+    def on_snapshot_due(self, position: SnapshotPosition) -> Callable[[], bytes]:
+        """See QuorumListener."""
+        return self._loader.prepare_snapshot(position)
+
+    def on_snapshot_received(self, position: SnapshotPosition, content: bytes) -> None:
+        """See QuorumListener."""
+        try:
+            self._loader.install(position, content, read_snapshot(content)[0])
+        except Exception as error:
+            log.critical("the snapshot that the leader has sent cannot be used", exc_info=True)
+            self._fail(error)
+
+    def on_failure(self, error: BaseException) -> None:
+        """See QuorumListener."""
+        self._fail(error)
+
+    # Inside.
+
+    def _join(self) -> None:
+        """Register and unfence in one go: on one node nobody has to be waited for."""
+        identity = self._identity
+        assert identity is not None
+        controller = self.controller
+        now_ms = self._now_ms()
+        controller.submit(register_controller(controller.image, identity), now_ms)
+        decision = register_broker(controller.image, identity)
+        self.broker_epoch = decision.response
+        controller.submit(decision, now_ms)
+        controller.submit(unfence_broker(controller.image, identity), now_ms)
+
+    def _check_ready(self) -> None:
+        registered = self.image.brokers.get(self.settings.node_id)
+        if registered is not None and registered.is_active and registered.epoch == self.broker_epoch:
+            on_ready, self._on_ready = self._on_ready, _already_told
+            on_ready()
+
+    def _fail(self, error: BaseException) -> None:
+        self._stopping = True
+        self.controller.resign(self.image)
+        self._on_failure(error)
+
+
+def _already_told() -> None:
+    """Ready is said once."""
