@@ -1,0 +1,348 @@
+"""One partition of `__consumer_offsets` and the groups that live in it.
+
+Theory of operation. The log is the truth. `replay` builds the durable state from it: committed offsets, and the last
+record of each group. On top stands soft state, which only this broker has: who waits on which answer, whose session
+ends when, how far a rebalance is. It is lost when leadership moves, and the members notice and join again.
+
+A request is decided against both and yields an Outcome. `carry_out` appends its records, replays them at once, and
+calls the outcome's `done` when the high watermark covers them. So the next decision sees what the log will have, while
+nobody is told anything that a failover could still take back. If the append fails, nothing was replayed and `done`
+gets the error.
+
+Reads that must not show what may be lost wait by `when_committed`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Protocol
+
+from kafkapy.coordination import NOTHING, Done, Outcome, Record
+from kafkapy.errors import ErrorCode, KafkaError
+from kafkapy.groups.classic import ClassicProtocol, check_allowed
+from kafkapy.groups.classic_group import ClassicGroup
+from kafkapy.groups.commits import classic_retention, delete_all_records, delete_topics_records, expired_partitions
+from kafkapy.groups.loading import Loader, decode_offset_key
+from kafkapy.groups.offsets import OffsetStore
+from kafkapy.groups.rebalance import JOIN, SESSION, SYNC, ClassicConfig, Rebalancer
+from kafkapy.groups.records import group_tombstone, offset_tombstone
+from kafkapy.groups.states import Event, GroupState
+from kafkapy.groups.timers import TimerKey, TimerQueue
+from kafkapy.wire.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
+from kafkapy.wire.messages.join_group import JoinGroupResponse
+from kafkapy.wire.messages.sync_group import SyncGroupResponse
+from kafkapy.wire.record_batch import NO_PRODUCER_ID
+from kafkapy.wire.record_framing import GROUP_RECORDS, UnknownRecordType
+from kafkapy.wire.records import BatchBuilder
+
+log = logging.getLogger("kafkapy.groups")
+
+# Kinds of timers that belong to the shard as a whole.
+EXPIRE_OFFSETS = "expire-offsets"
+COMMIT_TIMEOUT = "commit-timeout"
+
+# Tombstones of one clean-up go to the log in batches of this size: each costs about 60 bytes, and a batch must stay
+# well below the topic's max.message.bytes.
+TOMBSTONES_PER_BATCH_MAX = 2_000
+
+MS_PER_MINUTE = 60_000
+
+_OFFSET_TYPES = (0, OffsetCommitKey.SCHEMA.type)
+
+
+class OffsetsLog(Protocol):
+    """The partitions of `__consumer_offsets` that this broker leads; the shell's."""
+
+    def append(self, partition: int, batch: bytearray) -> int:
+        """Append one batch as leader and return the offset after it, or raise KafkaError."""
+
+    def is_committed(self, partition: int, end_offset: int) -> bool:
+        """Whether the high watermark has reached this offset."""
+
+
+class GroupsConfig(ClassicConfig, Protocol):
+    """All configuration keys that a shard looks at."""
+
+    offset_metadata_max_bytes: int
+    offsets_retention_minutes: int
+    offsets_retention_check_interval_ms: int
+    offsets_commit_timeout_ms: int
+
+
+class ShardState(Enum):
+    """A shard serves requests only when it is ACTIVE."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+    CLOSED = "closed"
+
+
+class Producer(Protocol):
+    """Who writes inside a transaction."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+class Shard:
+    """The groups of one partition."""
+
+    def __init__(
+        self,
+        partition: int,
+        config: Callable[[], GroupsConfig],
+        offsets_log: OffsetsLog,
+        timers: TimerQueue,
+        new_id: Callable[[], str],
+    ) -> None:
+        self.partition = partition
+        self.state = ShardState.LOADING
+        self.config = config
+        self.timers = timers
+        self._log = offsets_log
+        # Durable: only `replay` and `end_transaction` change these.
+        self.offsets = OffsetStore()
+        self.stored_groups: dict[str, GroupMetadataValue] = {}
+        # Soft.
+        self.classic_groups: dict[str, ClassicGroup] = {}
+        self.end_offset = 0
+        self._uncommitted: deque[tuple[int, int, Done]] = deque()
+        self._loader: Loader | None = Loader(self.offsets, self.replay)
+        self.rebalancer = Rebalancer(self, config, timers, self.classic_groups.get, self._release)
+        self.classic = ClassicProtocol(self, self.rebalancer, new_id)
+
+    # Loading and closing.
+
+    def load(self, data: bytes | bytearray | memoryview) -> None:
+        """Replay the next piece of the log, which holds whole batches."""
+        assert self._loader is not None, "the shard is loaded already"
+        self._loader.feed(data)
+
+    def loaded(self, now_ms: int) -> None:
+        """The whole log was replayed: bring the groups to life. Every member gets a full session from now."""
+        assert self._loader is not None, "the shard is loaded already"
+        self.end_offset = self._loader.next_offset
+        log.info("__consumer_offsets-%d: loaded %d records", self.partition, self._loader.records)
+        self._loader = None
+        self.state = ShardState.ACTIVE
+        for group_id, value in self.stored_groups.items():
+            group = ClassicGroup.from_value(group_id, value)
+            self.classic_groups[group_id] = group
+            for member in group.members.values():
+                self.rebalancer.extend_session(group, member, now_ms)
+        self.schedule(EXPIRE_OFFSETS, now_ms + self.config().offsets_retention_check_interval_ms)
+        for group in list(self.classic_groups.values()):
+            if len(group.members) > self.config().group_max_size:
+                # The limit was lowered: let them join again, and the last to come find no room.
+                self.carry_out(
+                    self.rebalancer.happened(group, Event.MEMBER_GONE, now_ms, "over group.max.size"), now_ms
+                )
+
+    def close(self, now_ms: int) -> None:
+        """Leadership moved: everybody who waits is sent to look for the new coordinator."""
+        self.state = ShardState.CLOSED
+        self.timers.discard_owner(self)
+        for group in self.classic_groups.values():
+            for member in group.members.values():
+                moved = ErrorCode.NOT_COORDINATOR
+                self.rebalancer.answer_join(
+                    group, member, JoinGroupResponse(error_code=moved, member_id=member.member_id)
+                )
+                self.rebalancer.answer_sync(member, SyncGroupResponse(error_code=moved))
+            group.move_to(GroupState.DEAD, now_ms)
+        while self._uncommitted:
+            _, _, done = self._uncommitted.popleft()
+            done(ErrorCode.NOT_COORDINATOR, now_ms)
+
+    # Groups.
+
+    def classic_group(self, group_id: str) -> ClassicGroup | None:
+        """The classic group of this id; one that only ever committed offsets is made when it is asked for."""
+        group = self.classic_groups.get(group_id)
+        if group is None and self.offsets.has_group(group_id):
+            group = self.create_classic_group(group_id, -1)
+        return group
+
+    def create_classic_group(self, group_id: str, now_ms: int) -> ClassicGroup:
+        """A new, empty group; it is soft until its first generation is stored."""
+        group = self.classic_groups[group_id] = ClassicGroup(group_id, now_ms)
+        return group
+
+    def _release(self, group: ClassicGroup) -> None:
+        """Forget a group that never came to anything."""
+        if group.state is GroupState.EMPTY and not group.pending_members and group.group_id not in self.stored_groups:
+            self.classic_groups.pop(group.group_id, None)
+
+    def group_ids(self) -> list[str]:
+        """Every group of the shard."""
+        ids = dict.fromkeys(self.classic_groups)
+        ids.update(dict.fromkeys(self.offsets.group_ids()))
+        return list(ids)
+
+    # Replay.
+
+    def replay(self, key: bytes, value: bytes | None, record_offset: int, producer_id: int) -> None:
+        """Take one record into the durable state."""
+        type_ = int.from_bytes(key[:2], "big", signed=True)
+        if type_ in _OFFSET_TYPES:
+            group_id, topic, partition = decode_offset_key(key)
+            self.offsets.replay(group_id, topic, partition, value, record_offset, producer_id)
+            return
+        try:
+            decoded_key, decoded = GROUP_RECORDS.decode(key, value)
+        except UnknownRecordType as error:
+            # A newer broker wrote it; it is kept in the log, but means nothing here.
+            log.warning("__consumer_offsets-%d: skipped the record at %d: %s", self.partition, record_offset, error)
+            return
+        if isinstance(decoded_key, GroupMetadataKey):
+            self._replay_group(decoded_key.group, decoded)
+
+    def _replay_group(self, group_id: str, value: object) -> None:
+        if isinstance(value, GroupMetadataValue):
+            self.stored_groups[group_id] = value
+            return
+        self.stored_groups.pop(group_id, None)
+        group = self.classic_groups.pop(group_id, None)
+        if group is not None:
+            group.state = GroupState.DEAD
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
+        """A transaction's marker stands in this partition's log."""
+        self.offsets.end_transaction(producer_id, commit=commit)
+
+    # Writing.
+
+    def carry_out(self, outcome: Outcome, now_ms: int, producer: Producer | None = None) -> None:
+        """Append and replay the records of a decision; tell it when they are committed."""
+        records, done = outcome
+        if not records:
+            if done is not None:
+                self._finish(done, ErrorCode.NONE, now_ms)
+            return
+        if self.state is ShardState.CLOSED:
+            code = ErrorCode.NOT_COORDINATOR
+        else:
+            try:
+                self._append(records, now_ms, producer)
+                code = ErrorCode.NONE
+            except KafkaError as error:
+                log.warning("__consumer_offsets-%d: could not write: %s", self.partition, error)
+                code = error.code
+        if done is None:
+            return
+        if code:
+            self._finish(done, code, now_ms)
+        else:
+            self.when_committed(done, now_ms)
+
+    def _append(self, records: Sequence[Record], now_ms: int, producer: Producer | None) -> None:
+        if producer is None:
+            producer_id = NO_PRODUCER_ID
+            builder = BatchBuilder()
+        else:
+            producer_id = producer.producer_id
+            builder = BatchBuilder(producer_id=producer_id, producer_epoch=producer.producer_epoch, transactional=True)
+        for key, value in records:
+            builder.append(now_ms, key, value)
+        end_offset = self._log.append(self.partition, builder.build())
+        offset = end_offset - len(records)
+        for key, value in records:
+            self.replay(key, value, offset, producer_id)
+            offset += 1
+        self.end_offset = end_offset
+
+    def when_committed(self, done: Done, now_ms: int) -> None:
+        """Call `done` when all that was appended so far is committed: at once, or after the followers have it."""
+        if not self._uncommitted and self._log.is_committed(self.partition, self.end_offset):
+            self._finish(done, ErrorCode.NONE, now_ms)
+            return
+        deadline_ms = now_ms + self.config().offsets_commit_timeout_ms
+        if not self._uncommitted:
+            self.schedule(COMMIT_TIMEOUT, deadline_ms)
+        self._uncommitted.append((self.end_offset, deadline_ms, done))
+
+    def high_watermark_advanced(self, high_watermark: int, now_ms: int) -> None:
+        """The followers have everything below this offset."""
+        waiting = self._uncommitted
+        while waiting and waiting[0][0] <= high_watermark:
+            _, _, done = waiting.popleft()
+            self._finish(done, ErrorCode.NONE, now_ms)
+
+    def _commits_timed_out(self, now_ms: int) -> None:
+        waiting = self._uncommitted
+        while waiting and waiting[0][1] <= now_ms:
+            _, _, done = waiting.popleft()
+            self._finish(done, ErrorCode.REQUEST_TIMED_OUT, now_ms)
+        if waiting:
+            self.schedule(COMMIT_TIMEOUT, waiting[0][1])
+
+    def _finish(self, done: Done, code: ErrorCode, now_ms: int) -> None:
+        further = done(code, now_ms)
+        if further is not None:
+            self.carry_out(further, now_ms)
+
+    # Timers.
+
+    def schedule(self, kind: str, deadline_ms: int) -> None:
+        """Set one of the shard's own timers."""
+        self.timers.schedule((self, kind, None, None), deadline_ms)
+
+    def fired(self, key: TimerKey, now_ms: int) -> None:
+        """One of the timers came due."""
+        kind = key[1]
+        if kind in (SESSION, JOIN, SYNC):
+            self.carry_out(self.rebalancer.fired(key, now_ms), now_ms)
+        elif kind == EXPIRE_OFFSETS:
+            self.expire_offsets(now_ms)
+            self.schedule(EXPIRE_OFFSETS, now_ms + self.config().offsets_retention_check_interval_ms)
+        else:
+            assert kind == COMMIT_TIMEOUT, kind
+            self._commits_timed_out(now_ms)
+
+    # Deletion.
+
+    def delete_group(self, group_id: str) -> Outcome:
+        """Remove a group without members and everything that it committed."""
+        group = self.classic_group(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
+        check_allowed(group, Event.DELETE)
+        return Outcome([*delete_all_records(self.offsets, group_id), group_tombstone(group_id)])
+
+    def topics_deleted(self, topics: frozenset[str], now_ms: int) -> None:
+        """Offsets of topics that are gone mean nothing, and would be wrong for new topics of the same names."""
+        self._carry_out_in_batches(list(delete_topics_records(self.offsets, topics)), now_ms)
+
+    def expire_offsets(self, now_ms: int) -> None:
+        """Drop offsets that nobody has used for the retention time, and groups that have nothing left."""
+        retention_ms = self.config().offsets_retention_minutes * MS_PER_MINUTE
+        records: list[Record] = []
+        for group_id in self.group_ids():
+            group = self.classic_group(group_id)
+            if group is None:
+                continue
+            records += self._expired_records(group, now_ms, retention_ms)
+            self._release(group)
+        if records:
+            log.info("__consumer_offsets-%d: %d records expired", self.partition, len(records))
+        self._carry_out_in_batches(records, now_ms)
+
+    def _expired_records(self, group: ClassicGroup, now_ms: int, retention_ms: int) -> list[Record]:
+        group_id = group.group_id
+        retention = classic_retention(group)
+        expired: list[tuple[str, int]] = []
+        is_unused = not self.offsets.has_group(group_id)
+        if retention is not None:
+            expired, is_unused = expired_partitions(self.offsets, group_id, group, retention, now_ms, retention_ms)
+        records: list[Record] = [offset_tombstone(group_id, topic, partition) for topic, partition in expired]
+        is_stored = group_id in self.stored_groups
+        if is_unused and is_stored and group.state is GroupState.EMPTY and not group.pending_members:
+            records.append(group_tombstone(group_id))
+        return records
+
+    def _carry_out_in_batches(self, records: list[Record], now_ms: int) -> None:
+        for start in range(0, len(records), TOMBSTONES_PER_BATCH_MAX):
+            self.carry_out(Outcome(records[start : start + TOMBSTONES_PER_BATCH_MAX], NOTHING.done), now_ms)

@@ -1,0 +1,293 @@
+"""A group coordinator with everything around it made of plain objects: a log in memory, a clock that is set by hand."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from kafkapy.coordination import Caller, Reply
+from kafkapy.errors import ErrorCode, KafkaError
+from kafkapy.groups.commits import Commit
+from kafkapy.groups.coordinator import GroupCoordinator
+from kafkapy.groups.shard import Shard
+from kafkapy.types import ZERO_UUID
+from kafkapy.wire.messages.heartbeat import HeartbeatRequest
+from kafkapy.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafkapy.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kafkapy.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafkapy.wire.protocol_data import ConsumerProtocolSubscription
+from kafkapy.wire.record_batch import assign_offsets, read_header
+from kafkapy.wire.record_framing import encode_blob
+
+START_MS = 1_700_000_000_000
+
+
+class FakeLog:
+    """The partitions of `__consumer_offsets`. Everything is committed at once unless `replicated` is set to False."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, list[bytes]] = {}
+        self.ends: dict[int, int] = {}
+        self.high_watermarks: dict[int, int] = {}
+        self.replicated = True
+        self.refuse_with: ErrorCode | None = None
+
+    def append(self, partition: int, batch: bytearray) -> int:
+        """Keep the batch behind the last one, as a leader does."""
+        if self.refuse_with is not None:
+            raise KafkaError(self.refuse_with)
+        start = self.ends.get(partition, 0)
+        header = read_header(batch)
+        assign_offsets(batch, 0, header, start, 0)
+        self.batches.setdefault(partition, []).append(bytes(batch))
+        self.ends[partition] = start + header.record_count
+        if self.replicated:
+            self.high_watermarks[partition] = self.ends[partition]
+        return self.ends[partition]
+
+    def is_committed(self, partition: int, end_offset: int) -> bool:
+        """Whether the high watermark is there."""
+        return self.high_watermarks.get(partition, 0) >= end_offset
+
+
+def make_config(**values: Any) -> SimpleNamespace:
+    """Kafka's defaults, but for the delay of the first rebalance."""
+    config = {
+        "group_initial_rebalance_delay_ms": 0,
+        "group_max_size": 2**31 - 1,
+        "group_min_session_timeout_ms": 6_000,
+        "group_max_session_timeout_ms": 1_800_000,
+        "offset_metadata_max_bytes": 4096,
+        "offsets_retention_minutes": 10_080,
+        "offsets_retention_check_interval_ms": 600_000,
+        "offsets_commit_timeout_ms": 5_000,
+        "offsets_topic_num_partitions": 50,
+        "group_consumer_session_timeout_ms": 45_000,
+        "group_consumer_heartbeat_interval_ms": 5_000,
+        "group_consumer_max_size": 2**31 - 1,
+        "group_consumer_assignors": ("uniform", "range"),
+        "group_consumer_migration_policy": "bidirectional",
+        "group_consumer_assignment_interval_ms": 0,
+        "group_consumer_regex_refresh_interval_ms": 600_000,
+        "group_coordinator_rebalance_protocols": ("classic", "consumer", "streams"),
+    }
+    return SimpleNamespace(**{**config, **values})
+
+
+def make_catalog(**partition_counts: int) -> SimpleNamespace:
+    """Topics with these numbers of partitions; a topic's id is made of its name."""
+    topics = {
+        name: SimpleNamespace(name=name, topic_id=topic_id(name), partition_count=count)
+        for name, count in partition_counts.items()
+    }
+    return SimpleNamespace(topics=topics, by_id={topic.topic_id: topic for topic in topics.values()})
+
+
+def topic_id(name: str) -> bytes:
+    """The id that the catalog gives to a topic."""
+    return name.encode().ljust(16, b".")[:16]
+
+
+def subscription(*topics: str) -> bytes:
+    """The metadata of a consumer that reads these topics."""
+    return encode_blob(ConsumerProtocolSubscription(topics=list(topics)), 0)
+
+
+class World:
+    """A coordinator that leads all partitions, and a clock."""
+
+    def __init__(self, *, catalog: Any = None, partitions: int = 1, **config: Any) -> None:
+        self.now_ms = START_MS
+        self.config = make_config(offsets_topic_num_partitions=partitions, **config)
+        self.catalog = catalog if catalog is not None else make_catalog(t=3)
+        self.log = FakeLog()
+        self.ids = 0
+        self.groups = self._make()
+        for partition in range(partitions):
+            self.groups.elected(partition)
+            self.groups.loaded(partition, self.now_ms)
+
+    def _make(self) -> GroupCoordinator:
+        return GroupCoordinator(lambda: self.config, self.catalog, self.log, self.new_id, lambda key: None)
+
+    def new_id(self) -> str:
+        """Ids in the order in which they were asked for."""
+        self.ids += 1
+        return f"{self.ids:04}"
+
+    @property
+    def shard(self) -> Shard:
+        """The first shard."""
+        return self.groups.shards[0]
+
+    def restart(self) -> None:
+        """A new coordinator that knows only the log."""
+        for partition in list(self.groups.shards):
+            self.groups.resigned(partition, self.now_ms)
+        self.groups = self._make()
+        for partition in range(self.config.offsets_topic_num_partitions):
+            self.groups.elected(partition)
+            for batch in self.log.batches.get(partition, ()):
+                self.groups.load(partition, batch)
+            self.groups.loaded(partition, self.now_ms)
+
+    def advance(self, ms: int) -> None:
+        """Let time pass, stopping at each deadline on the way."""
+        end_ms = self.now_ms + ms
+        while (deadline := self.groups.next_deadline()) is not None and deadline <= end_ms:
+            self.now_ms = max(self.now_ms, deadline)
+            self.groups.tick(self.now_ms)
+        self.now_ms = end_ms
+
+    def replicate(self) -> None:
+        """The followers catch up."""
+        for partition, end in self.log.ends.items():
+            self.log.high_watermarks[partition] = end
+            self.groups.high_watermark_advanced(partition, end, self.now_ms)
+
+    def caller(self, version: int, client_id: str = "client") -> Caller:
+        """Somebody who asks now."""
+        return Caller(version, client_id, "/127.0.0.1", self.now_ms)
+
+    # Requests.
+
+    def join(
+        self,
+        member_id: str = "",
+        *,
+        group: str = "g",
+        version: int = 9,
+        instance: str | None = None,
+        protocols: dict[str, bytes] | None = None,
+        protocol_type: str = "consumer",
+        session_ms: int = 10_000,
+        rebalance_ms: int = 60_000,
+    ) -> Reply:
+        """JoinGroup."""
+        request = JoinGroupRequest(
+            group_id=group,
+            member_id=member_id,
+            group_instance_id=instance,
+            session_timeout_ms=session_ms,
+            rebalance_timeout_ms=rebalance_ms,
+            protocol_type=protocol_type,
+            protocols=[
+                JoinGroupRequestProtocol(name=name, metadata=metadata)
+                for name, metadata in ({"range": subscription("t")} if protocols is None else protocols).items()
+            ],
+        )
+        return self._reply(self.groups.join_group(self.caller(version), request))
+
+    def enter(self, **options: Any) -> tuple[str, Reply]:
+        """A newcomer's two JoinGroups; the member id, and the answer that may be waiting."""
+        first = self.join(**options).response
+        assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
+        return first.member_id, self.join(first.member_id, **options)
+
+    def sync(
+        self,
+        member_id: str,
+        generation: int,
+        assignments: dict[str, bytes] | None = None,
+        *,
+        group: str = "g",
+        instance: str | None = None,
+        version: int = 5,
+        protocol_type: str | None = None,
+        protocol_name: str | None = None,
+    ) -> Reply:
+        """SyncGroup."""
+        request = SyncGroupRequest(
+            group_id=group,
+            member_id=member_id,
+            generation_id=generation,
+            group_instance_id=instance,
+            protocol_type=protocol_type,
+            protocol_name=protocol_name,
+            assignments=[
+                SyncGroupRequestAssignment(member_id=one, assignment=share)
+                for one, share in (assignments or {}).items()
+            ],
+        )
+        return self._reply(self.groups.sync_group(self.caller(version), request))
+
+    def heartbeat(self, member_id: str, generation: int, *, group: str = "g", instance: str | None = None) -> ErrorCode:
+        """Heartbeat; the code of the answer."""
+        request = HeartbeatRequest(
+            group_id=group, member_id=member_id, generation_id=generation, group_instance_id=instance
+        )
+        return ErrorCode(self.groups.heartbeat(self.caller(4), request).error_code)
+
+    def leave(self, *members: str | tuple[str, str | None], group: str = "g", version: int = 5) -> Reply:
+        """LeaveGroup of members, given by their ids or by pairs of id and instance id."""
+        pairs = [member if isinstance(member, tuple) else (member, None) for member in members]
+        request = LeaveGroupRequest(
+            group_id=group,
+            member_id=pairs[0][0],
+            members=[MemberIdentity(member_id=one, group_instance_id=instance) for one, instance in pairs],
+        )
+        return self._reply(self.groups.leave_group(self.caller(version), request))
+
+    def commit(
+        self,
+        offset: int,
+        member_id: str = "",
+        generation: int = -1,
+        *,
+        group: str = "g",
+        topic: str = "t",
+        partition: int = 0,
+        instance: str | None = None,
+        metadata: str | None = "",
+        version: int = 9,
+        retention_ms: int = -1,
+        producer: Any = None,
+    ) -> Reply:
+        """OffsetCommit of one partition; the answer is the list of codes. With a producer, TxnOffsetCommit."""
+        commit = Commit(topic, ZERO_UUID, partition, offset, -1, metadata)
+        member = (member_id, instance, generation)
+        if producer is not None:
+            return self.groups.commit_transactional_offsets(
+                self.caller(version), group, member, producer, [commit], list
+            )
+        return self.groups.commit_offsets(self.caller(version), group, member, [commit], retention_ms, list)
+
+    def committed(self, partition: int = 0, *, group: str = "g", topic: str = "t", stable: bool = False) -> int:
+        """OffsetFetch of one partition: the offset, or -1."""
+        one = self.groups.fetch_offsets(group, topic, ZERO_UUID, [partition], require_stable=stable)[0]
+        if one.code:
+            raise KafkaError(one.code)
+        return one.offset
+
+    @staticmethod
+    def _reply(result: Any) -> Reply:
+        if isinstance(result, Reply):
+            return result
+        reply = Reply(lambda key: None)
+        reply.give(result)
+        return reply
+
+    def stable_group(self, size: int = 1, **options: Any) -> list[str]:
+        """A group in Stable with this many dynamic members, the leader first."""
+        ids, replies = [], []
+        for _ in range(size):
+            member_id, reply = self.enter(**options)
+            ids.append(member_id)
+            replies.append(reply)
+            if reply.response is None:
+                # The others have to join again too.
+                replies[:-1] = [self.join(one, **options) for one in ids[:-1]]
+        self.settle(ids, replies)
+        return ids
+
+    def settle(self, ids: list[str], replies: list[Reply], group: str = "g") -> int:
+        """Everybody's SyncGroup; the generation."""
+        answers = [reply.response for reply in replies]
+        assert all(one is not None and not one.error_code for one in answers), answers
+        generation = answers[-1].generation_id
+        leader = answers[-1].leader
+        for one in ids:
+            self.sync(
+                one, generation, {member: member.encode() for member in ids} if one == leader else None, group=group
+            )
+        return generation
