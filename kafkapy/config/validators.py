@@ -204,12 +204,9 @@ def java_double(value: float) -> str:
         return "NaN"
     if value in (float("inf"), float("-inf")):
         return "Infinity" if value > 0 else "-Infinity"
+    shortest = repr(value)
     if value == 0 or 1e-3 <= abs(value) < 1e7:
-        plain = repr(value)
-        return plain if "e" not in plain else f"{value:.17f}".rstrip("0")
-    mantissa, _, exponent = f"{value:e}".partition("e")
-    for digits in range(1, 18):
-        mantissa, _, exponent = f"{value:.{digits}e}".partition("e")
-        if float(f"{mantissa}e{exponent}") == value:
-            break
+        return shortest
+    digits = shortest.lstrip("-").partition("e")[0].replace(".", "").strip("0")
+    mantissa, _, exponent = f"{value:.{max(1, len(digits) - 1)}e}".partition("e")
     return f"{mantissa}E{int(exponent)}"
