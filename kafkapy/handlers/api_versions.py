@@ -12,7 +12,7 @@ import re
 from kafkapy.errors import ErrorCode
 from kafkapy.handlers import SERVED
 from kafkapy.handlers.context import RequestContext
-from kafkapy.raft.features import SUPPORTED_FEATURES
+from kafkapy.raft.cluster import SUPPORTED_FEATURES
 from kafkapy.wire.apis import API_BY_KEY
 from kafkapy.wire.messages.api_versions import (
     ApiVersion,
@@ -36,9 +36,9 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
     return ApiVersionsResponse(
         api_keys=[_row(key) for key in sorted(SERVED)],
         supported_features=[
-            SupportedFeatureKey(name=name, min_version=levels.first, max_version=levels.last)
+            SupportedFeatureKey(name=name, min_version=levels.min_level, max_version=levels.max_level)
             for name, levels in SUPPORTED_FEATURES.items()
-            if levels.first > 0 or context.api_version >= 4
+            if levels.min_level > 0 or context.api_version >= 4
         ],
         finalized_features_epoch=image.offset,
         finalized_features=[

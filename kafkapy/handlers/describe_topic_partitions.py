@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from kafkapy.errors import ErrorCode
 from kafkapy.handlers.cluster_view import TOPIC_OPERATIONS, offline_replicas
 from kafkapy.handlers.context import RequestContext
-from kafkapy.handlers.replicas import INTERNAL_TOPICS
-from kafkapy.raft.topic_names import invalid_topic_name
+from kafkapy.raft.topic_names import INTERNAL_TOPICS, is_valid_topic_name
 from kafkapy.wire.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -41,9 +40,8 @@ def handle(context: RequestContext, request: DescribeTopicPartitionsRequest) -> 
     for name in names:
         topic = image.topics.get(name)
         if topic is None:
-            unknown = (
-                ErrorCode.INVALID_TOPIC_EXCEPTION if invalid_topic_name(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            )
+            valid = is_valid_topic_name(name)
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if valid else ErrorCode.INVALID_TOPIC_EXCEPTION
             response.topics.append(_refused(name, unknown))
             continue
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0

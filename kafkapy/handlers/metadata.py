@@ -20,9 +20,9 @@ from kafkapy.handlers.cluster_view import (
     offline_replicas,
 )
 from kafkapy.handlers.context import RequestContext
-from kafkapy.handlers.replicas import INTERNAL_TOPICS
 from kafkapy.handlers.topic_creation import create_missing_topics
 from kafkapy.handlers.wait import Wait
+from kafkapy.raft.topic_names import INTERNAL_TOPICS, is_valid_topic_name
 from kafkapy.types import ZERO_UUID
 from kafkapy.wire.messages.metadata import (
     OPERATIONS_NOT_REQUESTED,
@@ -89,10 +89,8 @@ def _asked_topic(
     name = asked.name or ""
     code = errors.get(name)
     if code is None:
-        from kafkapy.raft.topic_names import invalid_topic_name
-
-        wrong = invalid_topic_name(name)
-        code = ErrorCode.INVALID_TOPIC_EXCEPTION if wrong else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        valid = is_valid_topic_name(name)
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if valid else ErrorCode.INVALID_TOPIC_EXCEPTION
     return MetadataResponseTopic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)
 
 

@@ -120,9 +120,7 @@ def _append(
 
 
 def _refusal(index: int, error: KafkaError) -> PartitionProduceResponse:
-    answer = PartitionProduceResponse(
-        index=index, error_code=error.code, base_offset=-1, error_message=str(error) or None
-    )
+    answer = PartitionProduceResponse(index=index, error_code=error.code, base_offset=-1, error_message=error.message)
     if isinstance(error, RecordsRefused):
         answer.record_errors = [
             BatchIndexAndErrorMessage(batch_index=number, batch_index_error_message=text)

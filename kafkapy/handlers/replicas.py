@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from kafkapy.errors import ErrorCode
 from kafkapy.log.partition import Partition
-
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+from kafkapy.raft.topic_names import INTERNAL_TOPICS
 
 
 class TopicReplicas:

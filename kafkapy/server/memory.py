@@ -1,8 +1,8 @@
 """A bound on the memory of requests that are being read, reserved before a frame's bytes are.
 
-Small buffers belong to their connection and are not counted (`max.connections` bounds those). A frame that needs a larger buffer reserves all of it first;
-when the pool is empty the connection waits, unread, and TCP holds its sender back. First come, first served, so a large frame is not starved
-by small ones. A frame larger than the whole pool is let in alone, as Kafka's queued.max.request.bytes does.
+Small buffers belong to their connection and are not counted (`max.connections` bounds those). A frame that needs a larger buffer reserves all
+of it first; when the pool is empty the connection waits, unread, and TCP holds its sender back. First come, first served, so a large frame is
+not starved by small ones. A frame larger than the whole pool is let in alone, as Kafka's queued.max.request.bytes does.
 """
 
 from __future__ import annotations

@@ -113,6 +113,12 @@ class Waiting:
             parked.done = True
             self._unlink(parked)
 
+    def expire_all(self) -> None:
+        """The broker stops: every wait answers with what it has."""
+        for _, _, parked in sorted(self._deadlines, key=lambda entry: entry[1]):
+            if not parked.done:
+                self._ask(parked, expired=True)
+
     async def run(self) -> None:
         """Expire waits at their deadlines, for as long as the broker lives."""
         while True:

@@ -1,0 +1,101 @@
+"""Creating topics that a request names and that are not there yet: auto-creation, and the internal topics of the coordinators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kafkapy.errors import ErrorCode, KafkaError
+from kafkapy.handlers.wait import Wait
+from kafkapy.raft.controller import ticket_error
+from kafkapy.raft.quorum import Outcome
+from kafkapy.raft.topic_names import INTERNAL_TOPICS
+from kafkapy.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+
+if TYPE_CHECKING:
+    from kafkapy.config.broker_config import BrokerConfig
+    from kafkapy.handlers.context import RequestContext
+
+# Kafka's own time for a forwarded creation.
+CREATION_TIMEOUT_MS = 30_000
+
+
+def create_missing_topics(
+    context: RequestContext, names: list[str], respond: Callable[[dict[str, ErrorCode]], Any]
+) -> Any:
+    """Create these topics if the broker allows it, then answer; `respond` gets the codes of those that were refused."""
+    broker = context.broker
+    wanted = [name for name in names if broker.config.auto_create_topics_enable or name in INTERNAL_TOPICS]
+    if not wanted or not broker.controller.is_active:
+        return respond({})
+    request = CreateTopicsRequest(topics=[creatable(broker.config, name) for name in wanted])
+    try:
+        ticket, response = broker.create_topics(request, context.now_ms)
+    except KafkaError as error:
+        return respond(dict.fromkeys(wanted, error.code))
+    # Somebody else may have been faster: then the topic is simply there.
+    errors = {
+        topic.name: ErrorCode(topic.error_code)
+        for topic in response.topics
+        if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+    }
+    if ticket is None:
+        return respond(errors)
+
+    def again(expired: bool) -> Any:
+        if ticket.outcome is Outcome.PENDING and not expired:
+            return None
+        failure = ticket_error(ticket, expired)
+        return respond(errors if failure is None else dict.fromkeys(wanted, ErrorCode.LEADER_NOT_AVAILABLE))
+
+    return Wait((ticket,), context.now_ms + CREATION_TIMEOUT_MS, again)
+
+
+def creatable(config: BrokerConfig, name: str) -> CreatableTopic:
+    """What the topic is created with: the broker's defaults, or what the coordinators demand of their logs."""
+    if name not in INTERNAL_TOPICS:
+        return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
+    partitions, replicas, settings = _internal_topic(config, name)
+    return CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replicas,
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in settings.items()],
+    )
+
+
+def _internal_topic(config: BrokerConfig, name: str) -> tuple[int, int, Mapping[str, str]]:
+    """Partitions, replication factor and configuration of an internal topic, as Kafka creates it."""
+    if name == "__consumer_offsets":
+        return (
+            config.offsets_topic_num_partitions,
+            config.offsets_topic_replication_factor,
+            {
+                "cleanup.policy": "compact",
+                "segment.bytes": str(config.offsets_topic_segment_bytes),
+                "compression.type": "producer",
+            },
+        )
+    if name == "__transaction_state":
+        return (
+            config.transaction_state_log_num_partitions,
+            config.transaction_state_log_replication_factor,
+            {
+                "cleanup.policy": "compact",
+                "segment.bytes": str(config.transaction_state_log_segment_bytes),
+                "compression.type": "uncompressed",
+                "min.insync.replicas": str(config.transaction_state_log_min_isr),
+                "unclean.leader.election.enable": "false",
+            },
+        )
+    return (
+        config.share_coordinator_state_topic_num_partitions,
+        config.share_coordinator_state_topic_replication_factor,
+        {
+            "cleanup.policy": "delete",
+            "retention.ms": "-1",
+            "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
+            "compression.type": "producer",
+            "min.insync.replicas": str(config.share_coordinator_state_topic_min_isr),
+        },
+    )
