@@ -33,6 +33,8 @@ _HELPERS: dict[str, Any] = {
     "read_bytes": primitives.read_bytes,
     "read_compact_string": primitives.read_compact_string,
     "read_compact_bytes": primitives.read_compact_bytes,
+    "read_compact_nullable_string": primitives.read_compact_nullable_string,
+    "read_compact_nullable_bytes": primitives.read_compact_nullable_bytes,
     "rest": primitives.read_uvarint_rest,
     "skip_tags": primitives.skip_tags,
 }
@@ -200,7 +202,7 @@ class DecodeSource(Source):
             branch = "if"
             if nullable:
                 self.emit(f"if not {length}:", f"    {target} = None")
-                branch = "elif"
+                branch, name = "elif", f"nullable_{name}"
             self.emit(
                 f"{branch} {length} < 128:",
                 f"    {target} = short_compact[{length}](buf, pos)[0]{decode}",

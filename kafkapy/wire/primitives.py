@@ -90,6 +90,18 @@ def read_compact_string(buf: Buffer, pos: int, end: int, first: int) -> tuple[st
     return read_string(buf, pos, end, size - 1)
 
 
+def read_compact_nullable_bytes(buf: Buffer, pos: int, end: int, first: int) -> tuple[bytes | None, int]:
+    """The same where null is allowed: 0 may be written in more bytes than it needs."""
+    size, pos = read_uvarint_rest(buf, pos, first)
+    return read_bytes(buf, pos, end, size - 1) if size else (None, pos)
+
+
+def read_compact_nullable_string(buf: Buffer, pos: int, end: int, first: int) -> tuple[str | None, int]:
+    """The same where null is allowed: 0 may be written in more bytes than it needs."""
+    size, pos = read_uvarint_rest(buf, pos, first)
+    return read_string(buf, pos, end, size - 1) if size else (None, pos)
+
+
 def write_compact_string_length(out: bytearray, length: int) -> None:
     """Append the compact length, which is one more than the size, of a string that is not short."""
     if length > STRING_BYTES_MAX + 1:
