@@ -70,7 +70,7 @@ def changed_values(resource_type: int, current: Mapping[str, str], changes: Iter
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     nulls = [change.name for change in changes if change.value is None and change.operation != ConfigOperation.DELETE]
     if nulls:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(nulls)}")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
     values = dict(current)
     for name, operation, value in changes:
         if operation == ConfigOperation.SET:
@@ -92,7 +92,7 @@ def replaced_values(configs: Iterable[tuple[str, str | None]]) -> dict[str, str]
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     if len(values) != len(configs):
         nulls = [name for name, value in configs if value is None]
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(nulls)}")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
     return values
 
 
@@ -157,7 +157,9 @@ def _changed_list(resource_type: int, name: str, operation: int, value: str, cur
     key = _find_key(resource_type, name)
     if key is None or key.type is not ConfigType.LIST:
         verb = ConfigOperation(operation).name
-        if resource_type == ResourceType.BROKER:
+        if resource_type == ResourceType.BROKER and key is None:
+            message = f"Unknown config name: {name}"
+        elif resource_type == ResourceType.BROKER:
             message = f"Config value {verb.lower()} is not allowed for config key: {name}"
         else:
             message = f"Can't {verb} to key {name} because its type is not LIST."
@@ -213,6 +215,8 @@ def _validate_broker_values(per_broker: bool, values: Mapping[str, str], broker:
         check_broker_config(after)
     except ConfigException as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+    _check_local_retention(after, "log.local.retention.ms", "log.retention.ms", after.log_retention_ms)
+    _check_local_retention(after, "log.local.retention.bytes", "log.retention.bytes", after.log_retention_bytes)
     for name in _THREAD_COUNTS:
         _check_thread_count(name, cast(int, broker.values[name]), cast(int, after.values[name]))
 
@@ -226,6 +230,20 @@ def _refuse(values: Mapping[str, str], message: str, is_bad: Callable[[str], boo
 def _is_for_one_broker(name: str) -> bool:
     key = find_broker_key(name)
     return key is not None and (key.update_mode is UpdateMode.PER_BROKER or name.startswith("listener.name."))
+
+
+def _check_local_retention(after: BrokerConfig, local: str, total: str, limit: int) -> None:
+    """What stays on the local disk of a tiered log cannot be more than the whole log; -2 is as much as the whole."""
+    kept = cast(int, after.values[local])
+    if limit == -1 or kept == -2:
+        return
+    reason = None
+    if kept == -1:
+        reason = f"Value must not be -1 as {total} value is set as {limit}."
+    elif kept > limit:
+        reason = f"Value must not be more than {total} property value: {limit}"
+    if reason:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(ConfigException.invalid(local, kept, reason)))
 
 
 def _check_thread_count(name: str, before: int, after: int) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
-from kafkapy.config.definitions import ConfigType
 from kafkapy.config.describe import (
     ConfigEntry,
     describe_broker,
@@ -13,8 +10,9 @@ from kafkapy.config.describe import (
     describe_group,
     describe_topic,
 )
-from kafkapy.config.resources import ConfigSource, ResourceType
+from kafkapy.config.resources import ResourceType
 from kafkapy.errors import ErrorCode, KafkaError
+from kafkapy.handlers.broker_loggers import describe_loggers
 from kafkapy.handlers.context import RequestContext
 from kafkapy.raft.topic_names import check_topic_name
 from kafkapy.wire.messages.describe_configs import (
@@ -41,7 +39,7 @@ def handle(context: RequestContext, request: DescribeConfigsRequest) -> Describe
             entries = _describe(context, resource)
         except KafkaError as error:
             result.error_code = error.code
-            result.error_message = error.message
+            result.error_message = error.message or ""
         else:
             result.configs = [_encoded(entry, request) for entry in entries]
         results.append(result)
@@ -68,7 +66,7 @@ def _describe(context: RequestContext, resource: DescribeConfigsResource) -> lis
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
         _check_broker_id(name, broker.node_id, "")
-        return _describe_loggers(wanted)
+        return describe_loggers(wanted)
     if kind == ResourceType.CLIENT_METRICS:
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
@@ -85,25 +83,6 @@ def _check_broker_id(name: str, node_id: int, alternative: str) -> None:
     if int(name) != node_id:
         message = f"Unexpected broker id, expected {node_id}{alternative} but received {name}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, message)
-
-
-def _describe_loggers(wanted: frozenset[str] | None) -> list[ConfigEntry]:
-    """The levels of kafkapy's loggers. They are read-only: --log-level sets them when the broker starts."""
-    names = [name for name in sorted(logging.root.manager.loggerDict) if name.partition(".")[0] == "kafkapy"]
-    levels = {"root": logging.root} | {name: logging.getLogger(name) for name in names}
-    return [
-        ConfigEntry(
-            name,
-            logging.getLevelName(logger.getEffectiveLevel()).replace("WARNING", "WARN").replace("CRITICAL", "FATAL"),
-            ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG,
-            (),
-            ConfigType.UNKNOWN,
-            read_only=True,
-            documentation="",
-        )
-        for name, logger in levels.items()
-        if wanted is None or name in wanted
-    ]
 
 
 def _encoded(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
