@@ -443,21 +443,39 @@ class Data(Message, kind="data"):
 
 def _generate_init(schema: Schema) -> Any:
     """An __init__ with one keyword per field, made from source: straight assignments are much faster than a loop."""
-    scope: dict[str, Any] = {"UNSET": UNSET}
+    scope: dict[str, Any] = {"UNSET": UNSET, "new": object.__new__}
     parameters = []
     lines = []
-    for number, field in enumerate(schema.fields):
+    for field in schema.fields:
         name = field.name
         if field.is_fresh:
-            fresh = "[]" if field.kind == "array" else f"c{number}()"
-            scope[f"c{number}"] = field.struct
             parameters.append(f"{name}=UNSET")
-            lines.append(f"self.{name} = {fresh} if {name} is UNSET else {name}")
+            lines += [f"if {name} is UNSET:", *("    " + line for line in _fresh(field, name, scope))]
         else:
-            scope[f"d{number}"] = field.default
-            parameters.append(f"{name}=d{number}")
-            lines.append(f"self.{name} = {name}")
+            parameters.append(f"{name}={_constant(field.default, scope)}")
+        lines.append(f"self.{name} = {name}")
     star = ", *, " if parameters else ""
-    source = f"def __init__(self{star}{', '.join(parameters)}):\n  " + "\n  ".join(lines or ["pass"])
+    source = f"def __init__(self{star}{', '.join(parameters)}):\n    " + "\n    ".join(lines or ["pass"])
     exec(source, scope)
     return scope["__init__"]
+
+
+def _fresh(field: Field, target: str, scope: dict[str, Any]) -> list[str]:
+    """Lines that make a new default: a nested structure is made here and now, because a call would cost more than all else."""
+    if field.struct is None or field.kind == "array":
+        return [f"{target} = []"]
+    lines = [f"{target} = new({_constant(field.struct, scope)})"]
+    for inner in field.struct.SCHEMA.fields:
+        inner_target = f"{target}.{inner.name}"
+        if inner.is_fresh:
+            lines += _fresh(inner, inner_target, scope)
+        else:
+            lines.append(f"{inner_target} = {_constant(inner.default, scope)}")
+    return lines
+
+
+def _constant(value: Any, scope: dict[str, Any]) -> str:
+    """A name for an object in the generated code."""
+    name = f"c{len(scope)}"
+    scope[name] = value
+    return name
