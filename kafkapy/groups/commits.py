@@ -135,6 +135,22 @@ def _is_of_another_topic(stored_id: bytes, asked_id: bytes) -> bool:
     return stored_id != asked_id and ZERO_UUID not in (stored_id, asked_id)
 
 
+def delete_records(
+    store: OffsetStore, group_id: str, group: Subscriber, partitions: Iterable[tuple[str, int]]
+) -> tuple[list[Record], list[ErrorCode]]:
+    """Tombstones for some of a group's offsets, and one code for each partition, in their order."""
+    records: list[Record] = []
+    codes: list[ErrorCode] = []
+    for topic, partition in partitions:
+        if group.is_subscribed_to(topic):
+            codes.append(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
+            continue
+        codes.append(ErrorCode.NONE)
+        if store.get(group_id, topic, partition) is not None or store.is_pending(group_id, topic, partition):
+            records.append(offset_tombstone(group_id, topic, partition))
+    return records, codes
+
+
 def delete_all_records(store: OffsetStore, group_id: str) -> list[Record]:
     """Tombstones for everything that the group committed or is about to commit."""
     return [offset_tombstone(group_id, topic, partition) for topic, partition in store.partitions_of(group_id)]

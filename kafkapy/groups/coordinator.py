@@ -26,8 +26,9 @@ from typing import Any, Protocol
 
 from kafkapy.coordination import Caller, Outcome, Reply, coordinator_code
 from kafkapy.errors import ErrorCode, KafkaError
+from kafkapy.groups.classic_group import ClassicGroup
 from kafkapy.groups.commits import Commit, FetchedOffset, check_classic_commit, commit_records, fetch_offsets
-from kafkapy.groups.shard import GroupsConfig, OffsetsLog, Producer, Shard, ShardState
+from kafkapy.groups.shard import GroupsConfig, ListedGroup, OffsetsLog, Producer, Shard, ShardState
 from kafkapy.groups.timers import TimerQueue
 from kafkapy.hashing import partition_for
 from kafkapy.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -310,6 +311,62 @@ class GroupCoordinator:
         """All partitions that the group committed, by topic. Ask inside `when_committed`."""
         topics = self.shard_of(group_id).offsets.by_group.get(group_id, {})
         return {topic: list(partitions) for topic, partitions in topics.items()}
+
+    def delete_offsets(
+        self, caller: Caller, group_id: str, partitions: list[tuple[str, int]], answer: Callable[[list[ErrorCode]], Any]
+    ) -> Reply:
+        """Drop committed offsets of these partitions. KafkaError stands for the group as a whole."""
+        reply = self.new_reply()
+        records, codes = self._member_shard(group_id).delete_offsets(group_id, partitions)
+        outcome = Outcome(records, _answer_commit(reply, answer, codes))
+        self.shard_of(group_id).carry_out(outcome, caller.now_ms)
+        return reply
+
+    # Groups as a whole.
+
+    def describe_classic_group(self, group_id: str) -> ClassicGroup:
+        """The group for DescribeGroups, which knows classic groups only."""
+        return self.shard_of(group_id).described_classic_group(group_id)
+
+    def list_groups(self) -> list[ListedGroup]:
+        """All groups of the shards that this broker leads. While one of them loads the list would not be true."""
+        listed: list[ListedGroup] = []
+        for shard in self.shards.values():
+            if shard.state is ShardState.LOADING:
+                raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            listed += shard.list_groups()
+        return listed
+
+    def delete_groups(
+        self, caller: Caller, group_ids: list[str], answer: Callable[[dict[str, ErrorCode]], Any]
+    ) -> Reply:
+        """Remove groups without members and all that they committed; `answer` gets a code for each."""
+        reply = self.new_reply()
+        codes: dict[str, ErrorCode] = {}
+        waiting = len(group_ids) + 1
+
+        def deleted(group_id: str | None, code: ErrorCode) -> None:
+            nonlocal waiting
+            if group_id is not None:
+                codes[group_id] = coordinator_code(code)
+            waiting -= 1
+            if not waiting:
+                reply.give(answer(codes))
+
+        for group_id in group_ids:
+            try:
+                shard = self.shard_of(group_id)
+                records = shard.delete_group(group_id)
+            except KafkaError as error:
+                deleted(group_id, error.code)
+                continue
+
+            def done(code: ErrorCode, now_ms: int, group_id: str = group_id) -> None:
+                deleted(group_id, code)
+
+            shard.carry_out(Outcome(records, done), caller.now_ms)
+        deleted(None, ErrorCode.NONE)
+        return reply
 
 
 def _answer_commit(

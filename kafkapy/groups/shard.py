@@ -18,13 +18,19 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from kafkapy.coordination import NOTHING, Done, Outcome, Record
+from kafkapy.coordination import Done, Outcome, Record
 from kafkapy.errors import ErrorCode, KafkaError
 from kafkapy.groups.classic import ClassicProtocol, check_allowed
 from kafkapy.groups.classic_group import ClassicGroup
-from kafkapy.groups.commits import classic_retention, delete_all_records, delete_topics_records, expired_partitions
+from kafkapy.groups.commits import (
+    classic_retention,
+    delete_all_records,
+    delete_records,
+    delete_topics_records,
+    expired_partitions,
+)
 from kafkapy.groups.loading import Loader, decode_offset_key
 from kafkapy.groups.offsets import OffsetStore
 from kafkapy.groups.rebalance import JOIN, SESSION, SYNC, ClassicConfig, Rebalancer
@@ -78,6 +84,15 @@ class ShardState(Enum):
     LOADING = "loading"
     ACTIVE = "active"
     CLOSED = "closed"
+
+
+class ListedGroup(NamedTuple):
+    """One line of ListGroups."""
+
+    group_id: str
+    group_type: str
+    protocol_type: str
+    state: str
 
 
 class Producer(Protocol):
@@ -181,6 +196,22 @@ class Shard:
         ids = dict.fromkeys(self.classic_groups)
         ids.update(dict.fromkeys(self.offsets.group_ids()))
         return list(ids)
+
+    def described_classic_group(self, group_id: str) -> ClassicGroup:
+        """The classic group, or GROUP_ID_NOT_FOUND with the sentence that newer versions of DescribeGroups show."""
+        group = self.classic_group(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        return group
+
+    def list_groups(self) -> list[ListedGroup]:
+        """Every group with its type, its protocol type and its state."""
+        listed = []
+        for group_id in self.group_ids():
+            group = self.classic_group(group_id)
+            if group is not None:
+                listed.append(ListedGroup(group_id, "classic", group.protocol_type or "", group.state.value))
+        return listed
 
     # Replay.
 
@@ -304,13 +335,23 @@ class Shard:
 
     # Deletion.
 
-    def delete_group(self, group_id: str) -> Outcome:
-        """Remove a group without members and everything that it committed."""
+    def delete_group(self, group_id: str) -> list[Record]:
+        """Tombstones for a group without members and everything that it committed."""
         group = self.classic_group(group_id)
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
         check_allowed(group, Event.DELETE)
-        return Outcome([*delete_all_records(self.offsets, group_id), group_tombstone(group_id)])
+        return [*delete_all_records(self.offsets, group_id), group_tombstone(group_id)]
+
+    def delete_offsets(self, group_id: str, partitions: list[tuple[str, int]]) -> tuple[list[Record], list[ErrorCode]]:
+        """Tombstones for committed offsets, and a code for each partition: what members still read must stay."""
+        group = self.classic_group(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
+        if group.state is not GroupState.EMPTY and not group.is_consumer_type:
+            # What the members of such a group read cannot be known.
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+        return delete_records(self.offsets, group_id, group, partitions)
 
     def topics_deleted(self, topics: frozenset[str], now_ms: int) -> None:
         """Offsets of topics that are gone mean nothing, and would be wrong for new topics of the same names."""
@@ -345,4 +386,4 @@ class Shard:
 
     def _carry_out_in_batches(self, records: list[Record], now_ms: int) -> None:
         for start in range(0, len(records), TOMBSTONES_PER_BATCH_MAX):
-            self.carry_out(Outcome(records[start : start + TOMBSTONES_PER_BATCH_MAX], NOTHING.done), now_ms)
+            self.carry_out(Outcome(records[start : start + TOMBSTONES_PER_BATCH_MAX]), now_ms)

@@ -10,10 +10,21 @@ SERVED: frozenset[int] = frozenset(
         1,  # Fetch
         2,  # ListOffsets
         3,  # Metadata
+        8,  # OffsetCommit
+        9,  # OffsetFetch
+        10,  # FindCoordinator
+        11,  # JoinGroup
+        12,  # Heartbeat
+        13,  # LeaveGroup
+        14,  # SyncGroup
+        15,  # DescribeGroups
+        16,  # ListGroups
         18,  # ApiVersions
         21,  # DeleteRecords
         23,  # OffsetForLeaderEpoch
         35,  # DescribeLogDirs
+        42,  # DeleteGroups
+        47,  # OffsetDelete
         60,  # DescribeCluster
         61,  # DescribeProducers
         75,  # DescribeTopicPartitions

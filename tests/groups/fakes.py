@@ -277,7 +277,7 @@ class World:
             if reply.response is None:
                 # The others have to join again too.
                 replies[:-1] = [self.join(one, **options) for one in ids[:-1]]
-        self.settle(ids, replies)
+        self.settle(ids, replies, options.get("group", "g"))
         return ids
 
     def settle(self, ids: list[str], replies: list[Reply], group: str = "g") -> int:
