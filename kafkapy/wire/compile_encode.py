@@ -18,7 +18,16 @@ from kafkapy.wire.source import FIXED_CODES, LENGTH_CODES, Source
 # What packing, measuring and encoding raise when an object holds something that its field cannot.
 _ERRORS = (struct.error, AttributeError, TypeError, UnicodeEncodeError, OverflowError)
 
+
+def _encode_error(obj: Any, version: int, error: Exception) -> EncodeError:
+    """Imported only when something went wrong."""
+    from kafkapy.wire.blame import encode_error
+
+    return encode_error(obj, version, error)
+
+
 _HELPERS: dict[str, Any] = {
+    "encode_error": _encode_error,
     "EncodeError": EncodeError,
     "ERRORS": _ERRORS,
     "BYTES": frozenset((bytes, bytearray, memoryview)),
@@ -41,7 +50,6 @@ class EncodeSource(Source):
         """The whole function."""
         self._struct(self.cls, "o")
         self._flush()
-        name = self.cls.SCHEMA.name
         head = ["def encode(o, out, splits):", "    start = len(out)", "    try:"]
         tail = [
             "    except EncodeError:",
@@ -49,7 +57,7 @@ class EncodeSource(Source):
             "        raise",
             "    except ERRORS as error:",
             "        del out[start:]",
-            f"        raise EncodeError(f'{name} version {self.version}: {{error}}') from error",
+            f"        raise encode_error(o, {self.version}, error) from error",
         ]
         return "\n".join([*head, *(self._lines or ["        pass"]), *tail, ""])
 

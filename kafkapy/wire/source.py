@@ -54,6 +54,7 @@ class Source:
     def indent(self) -> None:
         """The following lines stand one level deeper."""
         self._indent += 1
+        # An array takes up to three levels of code: not null, the loop, and the tag section that it stands in.
         assert self._indent < 3 * DECODE_DEPTH_MAX, f"{self.cls.__name__} nests too deep"
 
     def dedent(self) -> None:

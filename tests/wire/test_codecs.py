@@ -188,6 +188,18 @@ def test_what_cannot_be_written(version: int, field: str, value: Any) -> None:
     assert out == b"before"
 
 
+def test_the_field_that_cannot_be_written_is_named() -> None:
+    """Also deep inside, because a response has hundreds of them."""
+    partition = PartitionProduceResponse(error_code=40_000)
+    response = ProduceResponse(
+        responses=[TopicProduceResponse(partition_responses=[PartitionProduceResponse(), partition])]
+    )
+    with pytest.raises(
+        EncodeError, match=r"responses\[0\]\.partition_responses\[1\]\.error_code is 40000, which is no int16"
+    ):
+        response.encode(9)
+
+
 class Slice:
     """Stands for records in a file."""
 
