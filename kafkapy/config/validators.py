@@ -207,6 +207,10 @@ def java_double(value: float) -> str:
     shortest = repr(value)
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return shortest
-    digits = shortest.lstrip("-").partition("e")[0].replace(".", "").strip("0")
-    mantissa, _, exponent = f"{value:.{max(1, len(digits) - 1)}e}".partition("e")
-    return f"{mantissa}E{int(exponent)}"
+    # The digits are those of repr, because rounding to fewer might give other ones.
+    head, _, exponent = shortest.lstrip("-").partition("e")
+    whole, _, fraction = head.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    power = int(exponent or 0) + len(digits) - len(fraction) - 1
+    digits = digits.rstrip("0")
+    return f"{'-' if value < 0 else ''}{digits[0]}.{digits[1:] or '0'}E{power}"
