@@ -258,6 +258,8 @@ class ClassicProtocol:
                 answer.members = []
             group.await_join(new, None)
             reply.give(answer)
+            if not code:
+                rebalancer.extend_session(group, new, now_ms)
 
         assignments = {member.member_id: member.assignment for member in group.members.values()}
         return Outcome([group_metadata_record(group, assignments)], stored)
@@ -317,7 +319,7 @@ class ClassicProtocol:
                 self._hand_out(group, assignments, now_ms)
                 group.move_to(next_state, now_ms)
             elif action is Action.FAIL_ASSIGNMENT:
-                self._rebalancer.refuse_syncs(group, coordinator_code(code))
+                self._rebalancer.refuse_syncs(group, coordinator_code(code), now_ms)
                 return self._rebalancer.happened(group, event, now_ms, f"the assignment was not stored: {code.name}")
             return None
 

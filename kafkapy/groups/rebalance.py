@@ -98,6 +98,7 @@ class Rebalancer:
             return NOTHING
         # Who waits for an answer cannot send heartbeats. A new member may: its timer is about the waiting itself.
         if not member.is_new and (member.join_reply is not None or member.sync_reply is not None):
+            self.extend_session(group, member, now_ms)
             return NOTHING
         log.info("Group %s: the session of %s ended", group.group_id, member_id)
         self.remove_member(group, member)
@@ -169,18 +170,20 @@ class Rebalancer:
         if action is Action.FINISH_JOIN_IF_ALL_THERE:
             return self._finish_join_if_all_there(group, now_ms)
         if action is Action.RESTART_REBALANCE:
-            self.refuse_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
+            self.refuse_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
         elif action is Action.START_FIRST_REBALANCE:
             return self._start_first_rebalance(group, next_state, now_ms, reason)
         else:
             assert action in (Action.START_REBALANCE, Action.EVICT_UNSYNCED, Action.FAIL_ASSIGNMENT), action
         return self._start_rebalance(group, next_state, now_ms, reason)
 
-    def refuse_syncs(self, group: ClassicGroup, code: ErrorCode) -> None:
+    def refuse_syncs(self, group: ClassicGroup, code: ErrorCode, now_ms: int) -> None:
         """Send everybody who waits for the assignment away; this generation will have none."""
         for member in group.members.values():
             member.assignment = b""
-            self.answer_sync(member, SyncGroupResponse(error_code=code))
+            if member.sync_reply is not None:
+                self.answer_sync(member, SyncGroupResponse(error_code=code))
+                self.extend_session(group, member, now_ms)
 
     def _start_first_rebalance(self, group: ClassicGroup, state: GroupState, now_ms: int, reason: str) -> Outcome:
         """The group was empty: give others the time to join too before the first generation."""
@@ -291,7 +294,7 @@ class Rebalancer:
             return NOTHING
         missing = list(group.pending_sync)
         if group.state is GroupState.COMPLETING_REBALANCE:
-            self.refuse_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
+            self.refuse_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS, now_ms)
         for member_id in missing:
             member = group.members.get(member_id)
             if member is not None:

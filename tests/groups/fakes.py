@@ -18,6 +18,7 @@ from kafkapy.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestA
 from kafkapy.wire.protocol_data import ConsumerProtocolSubscription
 from kafkapy.wire.record_batch import assign_offsets, read_header
 from kafkapy.wire.record_framing import encode_blob
+from kafkapy.wire.records import encode_end_txn_marker
 
 START_MS = 1_700_000_000_000
 
@@ -138,6 +139,22 @@ class World:
             self.now_ms = max(self.now_ms, deadline)
             self.groups.tick(self.now_ms)
         self.now_ms = end_ms
+
+    def fail_over(self) -> None:
+        """Another broker takes over with what the followers have."""
+        for partition, end in self.log.ends.items():
+            keep = self.log.high_watermarks.get(partition, 0)
+            if keep < end:
+                batches = self.log.batches[partition]
+                self.log.batches[partition] = [one for one in batches if read_header(one).next_offset <= keep]
+                self.log.ends[partition] = keep
+        self.restart()
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
+        """A marker on every partition, in the log and in the coordinator."""
+        for partition in self.groups.shards:
+            self.log.append(partition, encode_end_txn_marker(commit, 0, producer_id, 0, self.now_ms))
+            self.groups.end_transaction(partition, producer_id, commit=commit)
 
     def replicate(self) -> None:
         """The followers catch up."""
