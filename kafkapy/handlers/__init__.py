@@ -22,11 +22,13 @@ SERVED: frozenset[int] = frozenset(
         18,  # ApiVersions
         21,  # DeleteRecords
         23,  # OffsetForLeaderEpoch
+        32,  # DescribeConfigs
         35,  # DescribeLogDirs
         42,  # DeleteGroups
         47,  # OffsetDelete
         60,  # DescribeCluster
         61,  # DescribeProducers
+        74,  # ListConfigResources
         75,  # DescribeTopicPartitions
     }
 )

@@ -34,7 +34,8 @@ def endpoint(context: RequestContext, broker: BrokerRegistration) -> Endpoint | 
     if listener is None:
         return None
     config = context.broker.config
-    if broker.id == config.node_id and connection.listener_name not in config.advertised_names:
+    advertised = any(shown.name == connection.listener_name for shown in config.advertised_listeners)
+    if broker.id == config.node_id and not advertised:
         host, port = connection.local_address
         return Endpoint(broker.id, host, port, broker.rack)
     return Endpoint(broker.id, listener.host, listener.port, broker.rack)

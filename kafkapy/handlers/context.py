@@ -21,13 +21,15 @@ class BrokerView(Protocol):
     """The broker as handlers see it. The shell builds it; a test may build a smaller one."""
 
     config: BrokerConfig
-    image: MetadataImage
     controller: Controller
     logs: LogManager
     replicas: Replicas
     groups: Any
-    transactions: Any
     fetch_sessions: FetchSessions
+
+    @property
+    def image(self) -> MetadataImage:
+        """The committed metadata."""
 
     def wake(self, key: Hashable) -> None:
         """Ask the waits on this key again, once the current request has been answered."""
@@ -46,6 +48,9 @@ class ClientAddress(Protocol):
     local_address: tuple[str, int]
     client_host: str
     closing: bool
+
+    def close(self) -> None:
+        """End the connection."""
 
 
 class RequestContext:

@@ -39,6 +39,10 @@ class Replicas:
         self.topics: dict[str, TopicReplicas] = {}
         self.by_id: dict[bytes, TopicReplicas] = {}
 
+    def all_partitions(self) -> list[Partition]:
+        """Every local partition."""
+        return [partition for topic in self.topics.values() for partition in topic.partitions.values()]
+
     def find(self, name: str, index: int) -> Partition | None:
         """The local replica of a partition, if there is one."""
         topic = self.topics.get(name)

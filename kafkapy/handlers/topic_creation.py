@@ -10,6 +10,7 @@ from kafkapy.handlers.wait import Wait
 from kafkapy.raft.controller import ticket_error
 from kafkapy.raft.quorum import Outcome
 from kafkapy.raft.topic_names import INTERNAL_TOPICS
+from kafkapy.raft.topics import create_topics
 from kafkapy.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 if TYPE_CHECKING:
@@ -30,13 +31,15 @@ def create_missing_topics(
         return respond({})
     request = CreateTopicsRequest(topics=[creatable(broker.config, name) for name in wanted])
     try:
-        ticket, response = broker.create_topics(request, context.now_ms)
+        controller = broker.controller
+        decision = create_topics(controller.require_active(), request, broker.config, controller.new_uuid)
+        ticket = controller.submit(decision, context.now_ms)
     except KafkaError as error:
         return respond(dict.fromkeys(wanted, error.code))
     # Somebody else may have been faster: then the topic is simply there.
     errors = {
         topic.name: ErrorCode(topic.error_code)
-        for topic in response.topics
+        for topic in decision.response.topics
         if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
     }
     if ticket is None:

@@ -31,7 +31,8 @@ logger = logging.getLogger(__name__)
 
 LOCK_FILE = ".lock"
 DELETE_FOLDER_SUFFIX = "-delete"
-_OTHER_SUFFIXES = ("-future", "-stray")
+STRAY_FOLDER_SUFFIX = "-stray"
+_OTHER_SUFFIXES = ("-future", STRAY_FOLDER_SUFFIX)
 _NAME_LENGTH_MAX = 255
 
 
@@ -45,7 +46,16 @@ def parse_partition_folder(name: str) -> TopicPartition | None:
 
 def deleted_folder_name(topic_partition: TopicPartition, uuid: bytes) -> str:
     """The name of a deleted partition's folder, with the topic cut to what a file system allows."""
-    suffix = f"-{topic_partition.partition}.{uuid.hex()}{DELETE_FOLDER_SUFFIX}"
+    return _retired_name(topic_partition, uuid, DELETE_FOLDER_SUFFIX)
+
+
+def stray_folder_name(topic_partition: TopicPartition, uuid: bytes) -> str:
+    """The name of a partition's folder that belongs to no topic of the cluster."""
+    return _retired_name(topic_partition, uuid, STRAY_FOLDER_SUFFIX)
+
+
+def _retired_name(topic_partition: TopicPartition, uuid: bytes, ending: str) -> str:
+    suffix = f"-{topic_partition.partition}.{uuid.hex()}{ending}"
     return topic_partition.topic[: _NAME_LENGTH_MAX - len(suffix)] + suffix
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from kafkapy.errors import StorageError
 from kafkapy.log.checkpoints import read_topic_id, write_clean_shutdown
-from kafkapy.log.data_folder import DataFolder, deleted_folder_name
+from kafkapy.log.data_folder import DataFolder, deleted_folder_name, stray_folder_name
 from kafkapy.log.files import FilePool
 from kafkapy.log.filesystem import Filesystem, storage_errors
 from kafkapy.log.log import Log
@@ -156,6 +156,16 @@ class LogManager:
         if folder is None:
             return None
         path = f"{folder.path}/{deleted_folder_name(topic_partition, uuid)}"
+        with storage_errors(path):
+            self.pool.fs.rename(f"{folder.path}/{topic_partition}", path)
+        folder.forget(topic_partition)
+        folder.partition_count -= 1
+        return path
+
+    def set_aside(self, topic_partition: TopicPartition, uuid: bytes) -> str:
+        """Rename the folder of a partition that nobody knows; it stays there for people to look at. Returns the new path."""
+        folder = self._folder_of.pop(topic_partition)
+        path = f"{folder.path}/{stray_folder_name(topic_partition, uuid)}"
         with storage_errors(path):
             self.pool.fs.rename(f"{folder.path}/{topic_partition}", path)
         folder.forget(topic_partition)

@@ -12,22 +12,28 @@ import os
 import resource
 import signal
 import time
+import uuid
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import trio
 
-from kafkapy.errors import StorageError
+from kafkapy.errors import StartError, StorageError
 from kafkapy.handlers.fetch_sessions import FetchSessions
 from kafkapy.handlers.replicas import Replicas
+from kafkapy.log.checkpoints import format_uuid, read_meta_properties
 from kafkapy.log.manager import LogManager
 from kafkapy.raft.cluster import NodeIdentity
 from kafkapy.raft.controller import Controller
+from kafkapy.raft.image import TOPIC, MetadataImage
 from kafkapy.raft.image import Listener as RegisteredListener
-from kafkapy.raft.image import MetadataImage
 from kafkapy.raft.node import MetadataNode, MetadataSettings
 from kafkapy.raft.syncobj_quorum import SyncObjQuorum
+from kafkapy.raft.topic_names import CLUSTER_METADATA_TOPIC
 from kafkapy.server import maintenance
+from kafkapy.server.clock import Clock
+from kafkapy.server.coordinators import Coordinators
 from kafkapy.server.dispatch import Dispatcher
 from kafkapy.server.flusher import Flusher
 from kafkapy.server.memory import MemoryPool
@@ -38,6 +44,7 @@ from kafkapy.server.waiting import Waiting
 if TYPE_CHECKING:
     from kafkapy.config.broker_config import BrokerConfig
     from kafkapy.log.partition import Partition
+    from kafkapy.types import TopicPartition
 
 log = logging.getLogger("kafkapy.broker")
 
@@ -52,17 +59,13 @@ def run(config: BrokerConfig) -> int:
     return 1 if broker.failure is not None else 0
 
 
-def clock_ms() -> int:
-    """The wall clock, as Kafka counts it."""
-    return time.time_ns() // 1_000_000
-
-
 class Broker:
     """One broker. Handlers see it as BrokerView."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self.started_at = time.monotonic()
         self.config = config
+        self.clock_ms = Clock()
         self.failure: BaseException | None = None
         self.port = 0
         self._stop = trio.Event()
@@ -98,7 +101,7 @@ class Broker:
         """Start, call `ready`, serve until stopped, stop."""
         self._token = trio.lowlevel.current_trio_token()
         _raise_open_files_limit()
-        self.logs = LogManager.open(self.config)
+        self.logs = self._take_data_folders()
         try:
             async with trio.open_nursery() as nursery:
                 await self._start(nursery)
@@ -109,41 +112,65 @@ class Broker:
                 await self._stop_serving()
                 nursery.cancel_scope.cancel()
         finally:
-            self.logs.release()
+            self.logs.unlock()
         if self.failure is not None:
             raise self.failure
 
+    def _take_data_folders(self) -> LogManager:
+        """Lock the folders and see whose they are; the first start of a node gives it its cluster id, as Kafka's formatting does."""
+        config = self.config
+        try:
+            logs = LogManager(config.log_dirs, producer_id_expiration_ms=config.producer_id_expiration_ms)
+            try:
+                known = (read_meta_properties(logs.pool.fs, folder.path) for folder in logs.folders)
+                ids = [properties["cluster.id"] for properties in known if properties and "cluster.id" in properties]
+                self.cluster_id = ids[0] if ids else format_uuid(_random_uuid())
+                logs.load(config.node_id, self.cluster_id, _random_uuid)
+            except BaseException:
+                logs.unlock()
+                raise
+        except StorageError as error:
+            raise StartError(str(error)) from error
+        return logs
+
     async def _start(self, nursery: trio.Nursery) -> None:
         config = self.config
-        self.waiting = Waiting(clock_ms)
-        nursery.start_soon(self.waiting.run)
+        self.waiting = Waiting(self.clock_ms)
         self.deleter = maintenance.Deleter(nursery)
-        self.flusher = Flusher(nursery, clock_ms, self._flushed, self.storage_failed)
+        self.flusher = Flusher(nursery, self.clock_ms, self._flushed, self.storage_failed)
         self.replicas = Replicas()
+        self.coordinators = Coordinators(self, nursery)
+        self.groups = self.coordinators.groups
         self.replica_manager = ReplicaManager(self)
-        self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, clock_ms())
+        self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, self.clock_ms())
         pool_bytes = config.queued_max_request_bytes
         self.server = Server(config, MemoryPool(pool_bytes if pool_bytes > 0 else REQUEST_MEMORY_BYTES_DEFAULT))
         self._bound = self.server.bind(list(config.broker_listeners))
         self.port = next(iter(self._bound.values()))[1]
-        await self._join_cluster()
-        self.dispatcher = Dispatcher(self, self.waiting, clock_ms, self.server.connection_closed)
+        for task in (self.waiting.run, self.clock_ms.run, self.coordinators.run):
+            nursery.start_soon(task)
+        unfenced = self._join_cluster()
+        await self.replica_manager.recover()
+        self.replica_manager.set_aside_strays()
+        await unfenced.wait()
+        self.deleter.delete_later(self.logs.deleted_folders, 0)
+        self.dispatcher = Dispatcher(self, self.waiting, self.clock_ms, self.server.connection_closed)
         nursery.start_soon(self.server.serve, self.dispatcher)
-        await maintenance.run(self, nursery)
+        maintenance.start(self, nursery)
 
-    async def _join_cluster(self) -> None:
+    def _join_cluster(self) -> trio.Event:
+        """Publish the metadata on disk, then join the quorum. The event is set once this broker is unfenced, or has failed."""
         config = self.config
-        folder = self.logs.metadata_folder
+        folder = f"{config.metadata_log_dir}/{CLUSTER_METADATA_TOPIC}-0"
+        os.makedirs(folder, exist_ok=True)
         quorum = SyncObjQuorum(folder, config.node_id)
-        self.controller = Controller(quorum, self.logs.cluster_id)
+        self.controller = Controller(quorum, self.cluster_id, lambda: self.config)
         self.metadata = MetadataNode(
-            MetadataSettings(
-                config.node_id, self.logs.cluster_id, folder, (config.node_id,), config.min_insync_replicas
-            ),
+            MetadataSettings(config.node_id, self.cluster_id, folder, (config.node_id,), config.min_insync_replicas),
             quorum,
             self.controller,
         )
-        unfenced = trio.Event()
+        self._unfenced = trio.Event()
         assert self._token is not None
         token = self._token
 
@@ -157,12 +184,12 @@ class Broker:
             run_on_loop,
             publishers=[self.replica_manager.publish],
             wake=self.waiting.wake,
-            on_ready=unfenced.set,
+            on_ready=self._unfenced.set,
             on_failure=self._fail,
-            now_ms=clock_ms,
+            now_ms=self.clock_ms,
         )
         self.metadata.register(self._identity())
-        await unfenced.wait()
+        return self._unfenced
 
     def _run_and_settle(self, callback: Callable[[], None]) -> None:
         callback()
@@ -181,7 +208,7 @@ class Broker:
             incarnation_id=os.urandom(16),
             listeners=tuple(listeners),
             rack=self.config.broker_rack,
-            log_dirs=self.logs.directory_ids,
+            log_dirs=tuple(folder.directory_id for folder in self.logs.folders),
         )
 
     def _say_ready(self) -> None:
@@ -192,18 +219,24 @@ class Broker:
     async def _stop_serving(self) -> None:
         """Answer what is open, leave the quorum, make everything durable."""
         with trio.CancelScope(shield=True):
+            self.coordinators.resign_all()
             self.waiting.expire_all()
             await self.server.stop()
             await trio.to_thread.run_sync(self.metadata.stop)
             if self.failure is None:
-                await trio.to_thread.run_sync(self.logs.close_cleanly, clock_ms())
+                close = partial(self.logs.close, self.clock_ms(), self.metadata.broker_epoch, self._high_watermarks())
+                await trio.to_thread.run_sync(close)
         log.info("stopped")
+
+    def _high_watermarks(self) -> dict[TopicPartition, int]:
+        return {one.topic_partition: one.known_high_watermark for one in self.replicas.all_partitions()}
 
     def _fail(self, error: BaseException) -> None:
         """The broker cannot go on: stop, and say why to whoever runs it."""
         if self.failure is None:
             log.critical("stopping: %s", error)
             self.failure = error
+        self._unfenced.set()
         self._stop.set()
 
     # ---- what handlers ask for
@@ -212,6 +245,15 @@ class Broker:
     def image(self) -> MetadataImage:
         """The committed metadata."""
         return self.metadata.image
+
+    def topic_overrides(self, name: str) -> dict[str, str]:
+        """A topic's own configuration."""
+        return self.image.config(TOPIC, name)
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Take on a configuration with other dynamic changes; who needs a value asks for it each time."""
+        self.config = config
+        self.server.config = config
 
     def wake(self, key: Hashable) -> None:
         """See BrokerView."""
@@ -236,7 +278,7 @@ class Broker:
         """Let go of segments by time, size and log start."""
 
         def visit(partition: Partition) -> None:
-            doomed = partition.log.delete_old_segments(clock_ms(), partition.high_watermark)
+            doomed = partition.log.delete_old_segments(self.clock_ms(), partition.high_watermark)
             self.deleter.delete_later(doomed, partition.log.config.file_delete_delay_ms)
 
         await self._visit_partitions(visit)
@@ -245,7 +287,7 @@ class Broker:
         """Flush logs whose flush.ms is over."""
 
         def visit(partition: Partition) -> None:
-            if partition.log.needs_flush(clock_ms()):
+            if partition.log.needs_flush(self.clock_ms()):
                 self.flusher.request(partition)
 
         await self._visit_partitions(visit)
@@ -254,21 +296,20 @@ class Broker:
         """Forget producers that have been silent for long."""
 
         def visit(partition: Partition) -> None:
-            partition.log.expire_producers(clock_ms(), self.config.producer_id_expiration_ms)
+            partition.log.expire_producers(self.clock_ms(), self.config.producer_id_expiration_ms)
 
         await self._visit_partitions(visit)
 
     async def checkpoint(self) -> None:
         """Write down recovery points, log starts and high watermarks."""
         try:
-            await trio.to_thread.run_sync(self.logs.prepare_checkpoints())
+            self.logs.write_checkpoints(self._high_watermarks())
         except StorageError as error:
             self.storage_failed(error)
 
     async def _visit_partitions(self, visit: Callable[[Partition], None]) -> None:
-        partitions = [one for topic in self.replicas.topics.values() for one in topic.partitions.values()]
-        loaded = [partition for partition in partitions if partition.is_loaded]
-        await maintenance.in_slices(loaded, visit, self.storage_failed)
+        opened = [partition for partition in self.replicas.all_partitions() if partition.opened is not None]
+        await maintenance.in_slices(opened, visit, self.storage_failed)
 
 
 def _raise_open_files_limit() -> None:
@@ -276,3 +317,7 @@ def _raise_open_files_limit() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _random_uuid() -> bytes:
+    return uuid.uuid4().bytes

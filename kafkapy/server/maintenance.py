@@ -28,7 +28,7 @@ PARTITIONS_PER_SLICE = 50
 PRODUCER_EXPIRY_CHECK_S = 600.0
 
 
-async def run(broker: Broker, nursery: trio.Nursery) -> None:
+def start(broker: Broker, nursery: trio.Nursery) -> None:
     """Start all chores; they end with the nursery."""
     config = broker.config
     nursery.start_soon(_every, config.log_retention_check_interval_ms / 1000, broker.sweep_retention)

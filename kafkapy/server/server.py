@@ -35,7 +35,7 @@ class Server:
     """All listeners and connections of one broker."""
 
     def __init__(self, config: BrokerConfig, pool: MemoryPool) -> None:
-        self._config = config
+        self.config = config
         self._pool = pool
         self._sockets: list[tuple[Listener, socket.socket]] = []
         self._connections: set[Connection] = set()
@@ -51,7 +51,7 @@ class Server:
         for listener in listeners:
             port = listener.port
             for family, address in _addresses(listener.host, listener.port):
-                sock = _listen(listener, family, (address, port), self._config.socket_listen_backlog_size)
+                sock = _listen(listener, family, (address, port), self.config.socket_listen_backlog_size)
                 port = sock.getsockname()[1]
                 self._sockets.append((listener, sock))
             bound[listener.name] = (listener.host, port)
@@ -68,16 +68,18 @@ class Server:
         self, listener: Listener, listening: socket.socket, dispatcher: Dispatcher, nursery: trio.Nursery
     ) -> None:
         while not self.stopping:
-            if len(self._connections) >= self._config.max_connections:
+            if len(self._connections) >= self.config.max_connections:
                 # As Kafka does, new connections wait in the kernel's backlog until one closes.
                 self._room = trio.Event()
                 await self._room.wait()
                 continue
-            await trio.lowlevel.wait_readable(listening)
             try:
+                await trio.lowlevel.wait_readable(listening)
                 sock, address = listening.accept()
             except BlockingIOError:
                 continue
+            except trio.ClosedResourceError:
+                return  # the broker stops
             except OSError as error:
                 if error.errno not in ACCEPT_OVERLOAD_ERRNOS:
                     log.info("accept failed: %s", error)
@@ -90,7 +92,7 @@ class Server:
     def _admit(
         self, sock: socket.socket, host: str, listener: Listener, dispatcher: Dispatcher, nursery: trio.Nursery
     ) -> None:
-        limit = self._config.max_connections_per_ip
+        limit = self.config.max_connections_per_ip
         if self._per_address[host] >= limit:
             log.warning("connection refused: %s has %d already (max.connections.per.ip)", host, limit)
             sock.close()
@@ -99,7 +101,7 @@ class Server:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection = Connection(
-                sock, dispatcher, self._pool, nursery, listener.name, self._config.socket_request_max_bytes
+                sock, dispatcher, self._pool, nursery, listener.name, self.config.socket_request_max_bytes
             )
         except OSError as error:  # the peer was gone before it was looked at
             log.debug("connection lost while accepting: %s", error)
@@ -128,7 +130,7 @@ class Server:
 
     async def _sweep_loop(self) -> None:
         """Close connections that were idle for too long and take large buffers back from quiet ones."""
-        idle_s = self._config.connections_max_idle_ms / 1000
+        idle_s = self.config.connections_max_idle_ms / 1000
         interval_s = min(SWEEP_INTERVAL_S, max(0.05, idle_s / 4)) if idle_s > 0 else SWEEP_INTERVAL_S
         while True:
             await trio.sleep(interval_s)

@@ -1,0 +1,58 @@
+"""DescribeLogDirs (key 35, v1-5): the data folders, the space on their volumes, the size of each replica. UIs ask for it on every page.
+
+v3: an error for the whole answer. v4: total and usable bytes (KIP-827). v5: cordoned folders (KIP-1066), which kafkapy does not have.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from kafkapy.errors import ErrorCode
+from kafkapy.handlers.context import RequestContext
+from kafkapy.types import TopicPartition
+from kafkapy.wire.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+if TYPE_CHECKING:
+    from kafkapy.log.data_folder import DataFolder
+
+
+def handle(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    """Every folder, with those of the topics asked for that lie in it."""
+    wanted: set[TopicPartition] | None = None
+    if request.topics is not None:
+        wanted = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    logs = context.broker.logs
+    by_folder: dict[str, dict[str, DescribeLogDirsTopic]] = {folder.path: {} for folder in logs.folders}
+    for name in logs.partitions():
+        if wanted is not None and name not in wanted:
+            continue
+        replica = context.broker.replicas.find(name.topic, name.partition)
+        if replica is None:
+            continue
+        topics = by_folder[logs.data_folder(name).path]
+        topic = topics.setdefault(name.topic, DescribeLogDirsTopic(name=name.topic))
+        log = replica.log
+        topic.partitions.append(
+            DescribeLogDirsPartition(
+                partition_index=name.partition,
+                partition_size=log.size_bytes,
+                offset_lag=max(0, replica.high_watermark - log.log_end_offset),
+            )
+        )
+    return DescribeLogDirsResponse(
+        results=[_result(folder, list(by_folder[folder.path].values())) for folder in logs.folders]
+    )
+
+
+def _result(folder: DataFolder, topics: list[DescribeLogDirsTopic]) -> DescribeLogDirsResult:
+    if folder.failure is not None:
+        return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=folder.path)
+    space = shutil.disk_usage(folder.path)
+    return DescribeLogDirsResult(log_dir=folder.path, topics=topics, total_bytes=space.total, usable_bytes=space.free)

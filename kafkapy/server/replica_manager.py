@@ -1,0 +1,205 @@
+"""Carries out what the metadata says about this broker: which partitions it holds and in which role, and with which configuration.
+
+It is a publisher of the metadata loader: called with each delta on the loop, in log order, before any answer that depends on it leaves. So when a
+CreateTopics is answered, the partitions are there. Logs themselves open when they are touched first, or are recovered before the
+broker says that it is ready.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+import trio
+
+from kafkapy.config.dynamic import reconfigured
+from kafkapy.config.log_config import LogConfigs
+from kafkapy.errors import StorageError
+from kafkapy.handlers.replicas import TopicReplicas
+from kafkapy.log.partition import Partition
+from kafkapy.raft.image import BROKER, TOPIC
+from kafkapy.raft.topic_names import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS
+from kafkapy.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafkapy.config.log_config import LogConfig
+    from kafkapy.log.log import Log
+    from kafkapy.raft.delta import MetadataDelta
+    from kafkapy.raft.image import MetadataImage, PartitionImage
+    from kafkapy.raft.topics_delta import TopicDelta
+    from kafkapy.server.broker import Broker
+
+log = logging.getLogger("kafkapy.replicas")
+
+
+class ReplicaManager:
+    """The partitions of one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._file_config = broker.config
+        self._log_configs = LogConfigs(broker.config)
+
+    # ---- following the metadata
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Do what the delta asks for."""
+        if delta.configs:
+            self._reconfigure(delta, image)
+        for topic in delta.topics.deleted.values():
+            self._delete_topic(topic.name, topic.id, len(topic.partitions))
+        for topic_delta in delta.topics.changed.values():
+            self._change_topic(topic_delta, image)
+        if delta.topics.deleted:
+            self._broker.coordinators.topics_deleted([topic.name for topic in delta.topics.deleted.values()])
+
+    def _change_topic(self, delta: TopicDelta, image: MetadataImage) -> None:
+        replicas = self._broker.replicas
+        topic = replicas.topics.get(delta.name)
+        if topic is None:
+            topic = TopicReplicas(delta.name, delta.id, 0)
+            replicas.topics[delta.name] = replicas.by_id[delta.id] = topic
+        topic_image = image.topics.get(delta.name)
+        assert topic_image is not None, "a changed topic is in the image"
+        topic.partition_count = len(topic_image.partitions)
+        for index, partition_image in delta.changed.items():
+            if self._broker.config.node_id in partition_image.replicas:
+                self._take_role(topic, index, partition_image)
+
+    def _take_role(self, topic: TopicReplicas, index: int, image: PartitionImage) -> None:
+        broker = self._broker
+        partition = topic.partitions.get(index)
+        if partition is None:
+            partition = topic.partitions[index] = self._new_partition(topic, index)
+        if image.leader == broker.config.node_id:
+            partition.make_leader(
+                image.leader_epoch,
+                image.isr,
+                image.replicas,
+                partition_epoch=image.partition_epoch,
+                now_ms=broker.clock_ms(),
+            )
+        else:
+            partition.make_follower(
+                image.leader, image.leader_epoch, image.isr, image.replicas, partition_epoch=image.partition_epoch
+            )
+        if topic.name in INTERNAL_TOPICS:
+            broker.coordinators.role_changed(partition)
+        broker.wake(partition)
+
+    def _new_partition(self, topic: TopicReplicas, index: int) -> Partition:
+        broker = self._broker
+        name = TopicPartition(topic.name, index)
+        topic_id = topic.topic_id
+
+        def open_log() -> Log:
+            return broker.logs.get(name, self._config_of(name.topic), topic_id, broker.clock_ms())
+
+        return Partition(name, topic_id, broker.config.node_id, open_log, broker.logs.high_watermark(name))
+
+    def _delete_topic(self, name: str, topic_id: bytes, partition_count: int) -> None:
+        broker = self._broker
+        topic = broker.replicas.topics.pop(name, None)
+        broker.replicas.by_id.pop(topic_id, None)
+        if topic is None:
+            return
+        paths = []
+        for partition in topic.partitions.values():
+            partition.make_follower(-1, partition.leader_epoch, (), ())
+            if name in INTERNAL_TOPICS:
+                broker.coordinators.role_changed(partition)
+            try:
+                path = broker.logs.delete(partition.topic_partition, os.urandom(16))
+            except StorageError as error:
+                self.storage_failed(error)
+                continue
+            if path is not None:
+                paths.append(path)
+            broker.wake(partition)
+        broker.deleter.delete_later(paths, broker.config.log_segment_delete_delay_ms)
+
+    # ---- configuration
+
+    def _config_of(self, topic: str) -> LogConfig:
+        return self._log_configs.of(self._broker.topic_overrides(topic))
+
+    def _reconfigure(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        broker = self._broker
+        touched = {resource.name for resource in delta.configs if resource.type == TOPIC}
+        if any(resource.type == BROKER for resource in delta.configs):
+            node = str(broker.config.node_id)
+            config, ignored = reconfigured(self._file_config, image.config(BROKER, ""), image.config(BROKER, node))
+            for sentence in ignored:
+                log.warning("%s", sentence)
+            broker.reconfigure(config)
+            self._log_configs = LogConfigs(config)
+            touched.update(broker.replicas.topics)
+        for name in touched:
+            topic = broker.replicas.topics.get(name)
+            if topic is None:
+                continue
+            log_config = self._log_configs.of(image.config(TOPIC, name))
+            for partition in topic.partitions.values():
+                if partition.opened is not None:
+                    partition.opened.update_config(log_config)
+
+    # ---- disks
+
+    def storage_failed(self, error: StorageError) -> None:
+        """A disk has failed: the partitions in that data folder answer KAFKA_STORAGE_ERROR from now on."""
+        broker = self._broker
+        for folder in broker.logs.folders:
+            if error.path.startswith(folder.path) and folder.failure is None:
+                folder.failure = error
+                log.error("data folder %s is offline: %s", folder.path, error)
+        for topic in broker.replicas.topics.values():
+            for partition in topic.partitions.values():
+                broker.wake(partition)
+
+    # ---- starting
+
+    def set_aside_strays(self) -> None:
+        """Partition folders that the metadata does not know (any more) are renamed, never deleted: somebody may have put them there."""
+        broker = self._broker
+        for name in broker.logs.partitions():
+            topic = broker.replicas.topics.get(name.topic)
+            stored = broker.logs.stored_topic_id(name)
+            if name.topic == CLUSTER_METADATA_TOPIC or (
+                topic is not None and name.partition in topic.partitions and stored in (None, topic.topic_id)
+            ):
+                continue
+            path = broker.logs.set_aside(name, os.urandom(16))
+            log.warning("%s is not a partition of this cluster; its folder is now %s", name, path)
+
+    async def recover(self) -> None:
+        """After an unclean stop: check all logs in threads, a few at a time, before anything is served."""
+        broker = self._broker
+        names = [name for name in broker.logs.needing_recovery() if name.topic != CLUSTER_METADATA_TOPIC]
+        if not names:
+            return
+        log.info("the last stop was not clean: checking %d logs", len(names))
+        limiter = trio.CapacityLimiter(
+            max(1, broker.config.num_recovery_threads_per_data_dir) * len(broker.config.log_dirs)
+        )
+        async with trio.open_nursery() as nursery:
+            for name in names:
+                nursery.start_soon(self._recover, name, limiter)
+
+    async def _recover(self, name: TopicPartition, limiter: trio.CapacityLimiter) -> None:
+        broker = self._broker
+        topic = broker.replicas.topics[name.topic]
+        try:
+            recovered = await trio.to_thread.run_sync(
+                broker.logs.recover,
+                name,
+                self._config_of(name.topic),
+                topic.topic_id,
+                broker.clock_ms(),
+                limiter=limiter,
+            )
+        except StorageError as error:
+            # Damage that must not be guessed away: this partition stays offline, the others serve.
+            log.error("%s stays offline: %s", name, error)
+            return
+        broker.logs.adopt(recovered)
