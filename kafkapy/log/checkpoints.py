@@ -207,18 +207,18 @@ def decode_partition_metadata(path: str, data: bytes) -> bytes:
 
 
 def read_topic_id(fs: Filesystem, folder: str) -> bytes | None:
-    """The topic id of a partition folder; None when it has none yet."""
+    """The topic id of a partition folder; None when it has none yet, or when a power loss left an empty file."""
     path = f"{folder}/{PARTITION_METADATA_FILE}"
     with storage_errors(path):
         try:
             data = read_file(fs, path)
         except FileNotFoundError:
             return None
-    return decode_partition_metadata(path, data)
+    return decode_partition_metadata(path, data) if data.strip(b"\0") else None
 
 
 def write_topic_id(fs: Filesystem, folder: str, topic_id: bytes) -> None:
-    """Name the topic of a partition folder. Not flushed: a flush of the log makes the folder's names durable."""
+    """Name the topic of a partition folder. The first flush of the log makes it durable."""
     path = f"{folder}/{PARTITION_METADATA_FILE}"
     with storage_errors(path):
         fd = fs.open(path)

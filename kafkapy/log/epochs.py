@@ -99,14 +99,15 @@ class LeaderEpochs:
             self.entries = []
             self._changed()
 
-    def save(self, fs: Filesystem, folder: str, *, sync: bool = False) -> None:
-        """Write the file if anything changed since the last time."""
+    def save(self, fs: Filesystem, folder: str, *, sync: bool = False) -> bool:
+        """Write the file if anything changed since the last time; whether it did."""
         if not self._dirty:
-            return
+            return False
         path = f"{folder}/{LEADER_EPOCH_FILE}"
         with storage_errors(path):
             replace_file(fs, path, encode_epochs(self.entries), sync=sync)
         self._dirty = False
+        return True
 
     def _changed(self) -> None:
         self.latest_epoch = self.entries[-1].epoch if self.entries else UNDEFINED_EPOCH

@@ -41,8 +41,8 @@ class FilePool:
 
     def opened(self, file: LogFile) -> None:
         """A file has just opened itself; another may have to go."""
-        if len(self._open) >= self.limit:
-            self._evict()
+        while len(self._open) >= self.limit and self._evict():
+            pass
         self._open[file] = None
 
     def closed(self, file: LogFile) -> None:
@@ -55,16 +55,17 @@ class FilePool:
             file.pins = 0
             file.close()
 
-    def _evict(self) -> None:
-        """Close the file that was not used for the longest time, roughly; give up when all are pinned."""
+    def _evict(self) -> bool:
+        """Close the file that was not used for the longest time, roughly; False when all are pinned."""
         for _ in range(2 * len(self._open)):
             file = next(iter(self._open))
             if not file.pins and not file.recent:
                 file.close()
-                return
+                return True
             file.recent = False
             del self._open[file]
             self._open[file] = None
+        return False
 
 
 class LogFile:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkapy.errors import StorageError
+from kafkapy.log.checkpoints import PARTITION_METADATA_FILE
+from kafkapy.log.epochs import LEADER_EPOCH_FILE
 from kafkapy.log.filesystem import storage_error
 from kafkapy.log.segment import INDEX_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, segment_path
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 class FlushWork:
     """All that a flush of one log up to an offset must sync."""
 
-    __slots__ = ("_error", "_files", "_log", "_paths", "_ran", "up_to")
+    __slots__ = ("_error", "_files", "_log", "_names_changed", "_paths", "_ran", "up_to")
 
     def __init__(self, log: Log, up_to: int) -> None:
         """On the loop: collect, and pin."""
@@ -33,19 +35,26 @@ class FlushWork:
         self._paths: list[str] = []
         self._error: StorageError | None = None
         self._ran = False
+        self._names_changed = False  # A file was made or renamed since the last flush.
         start = log.recovery_point
         if self.up_to <= start:
             return
-        log.epochs.save(log.pool.fs, log.folder)
+        if log.epochs.save(log.pool.fs, log.folder):
+            self._paths.append(f"{log.folder}/{LEADER_EPOCH_FILE}")
+            self._names_changed = True
+        if start <= log.segments[0].base_offset:
+            self._paths.append(f"{log.folder}/{PARTITION_METADATA_FILE}")
         for segment in log.segments:
             if segment.next_offset <= start or segment.base_offset >= self.up_to:
                 continue
             segment.file.pin()
             self._files.append(segment.file)
-            self._paths.append(segment_path(segment.folder, segment.base_offset, TXN_INDEX_SUFFIX))
+            if segment.base_offset >= start:
+                self._names_changed = True
             if segment is not log.active:
+                self._names_changed = True
                 # Indexes of closed segments are believed after a crash, so they must be there.
-                for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+                for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
                     self._paths.append(segment_path(segment.folder, segment.base_offset, suffix))
                 self._paths.append(segment_path(segment.folder, segment.next_offset, SNAPSHOT_SUFFIX))
 
@@ -74,7 +83,8 @@ class FlushWork:
                     fs.fsync(fd)
                 finally:
                     fs.close(fd)
-            fs.sync_folder(self._log.folder)
+            if self._names_changed:
+                fs.sync_folder(self._log.folder)
         except OSError as error:
             self._error = storage_error(path, error)
             raise self._error from error

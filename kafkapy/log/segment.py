@@ -287,14 +287,33 @@ class Segment:
         """The largest timestamp of a record here; -1 without any."""
         if self.max_timestamp is None:
             try:
-                self.max_timestamp, self.max_timestamp_offset = self.time_index.last_entry()
+                self.max_timestamp, self.max_timestamp_offset = self._checked_last_time()
             except CorruptIndexError as error:
                 self.rebuild_indexes(str(error))
         assert self.max_timestamp is not None
         return self.max_timestamp
 
+    def _checked_last_time(self) -> tuple[int, int]:
+        """The last entry of a closed segment's time index, if the batches agree: its own, and those at the segment's end."""
+        timestamp, offset = self.time_index.last_entry()
+        self._check_time(timestamp, offset)
+        index_offset, position = self.offset_index.lookup_position(self.size)
+        for batch in self._walk(position, index_offset if position else -1):
+            if batch.max_timestamp > timestamp:
+                raise CorruptIndexError(f"{self.time_index.path} ends with {timestamp}, before {batch.max_timestamp}")
+        return timestamp, offset
+
+    def _check_time(self, timestamp: int, offset: int) -> None:
+        """An entry of the time index must name the batch that has this time."""
+        if timestamp != NO_TIMESTAMP:
+            batch = self._locate(offset)
+            if batch is None or batch.max_timestamp != timestamp:
+                raise CorruptIndexError(f"{self.time_index.path}: time {timestamp} is not at offset {offset}")
+
     def first_batch_timestamp(self) -> int:
         """When the first batch was made, from which rolling by time counts; NO_BATCH_YET in an empty segment."""
+        if not self.size:
+            self.first_timestamp = NO_BATCH_YET
         if self.first_timestamp is None:
             first = next(self.batches_from(0)).max_timestamp
             self.first_timestamp = first if first >= 0 else self.created_ms
@@ -303,7 +322,8 @@ class Segment:
     def batches_since(self, timestamp: int, start_offset: int) -> Iterator[WalkedBatch]:
         """The batches from `start_offset` on that may hold records at `timestamp` or later."""
         try:
-            _, offset = self.time_index.lookup(timestamp)
+            indexed, offset = self.time_index.lookup(timestamp)
+            self._check_time(indexed, offset)
         except CorruptIndexError as error:
             self.rebuild_indexes(str(error))
             _, offset = self.time_index.lookup(timestamp)
@@ -361,6 +381,7 @@ class Segment:
             if not position or index_offset < self.base_offset:
                 raise CorruptIndexError(f"{self.offset_index.path} ends with position {position}")
         self.max_timestamp, self.max_timestamp_offset = self.time_index.last_entry()
+        self._check_time(self.max_timestamp, self.max_timestamp_offset)
         self.next_offset = self.base_offset
         self.bytes_since_index = 0
         for batch in self._walk(position, index_offset if position else -1):
