@@ -14,15 +14,14 @@ from typing import NamedTuple
 from kafkapy.config.broker_config import BrokerConfig
 from kafkapy.config.broker_configs import BROKER_KEYS
 from kafkapy.config.client_metrics_configs import CLIENT_METRICS_KEYS
-from kafkapy.config.definitions import ConfigKey, ConfigType, UpdateMode, Value, format_value
+from kafkapy.config.definitions import ConfigKey, ConfigType, UpdateMode, format_value
 from kafkapy.config.group_configs import BROKER_SYNONYMS as GROUP_SYNONYMS
 from kafkapy.config.group_configs import GROUP_KEYS, group_values
-from kafkapy.config.log_config import LogConfig, topic_defaults
+from kafkapy.config.log_config import tolerant_log_config, topic_defaults
 from kafkapy.config.quota_configs import BROKER_QUOTA_KEYS
 from kafkapy.config.resources import ConfigSource
 from kafkapy.config.topic_configs import BROKER_SYNONYMS as TOPIC_SYNONYMS
 from kafkapy.config.topic_configs import TOPIC_KEYS
-from kafkapy.config.validators import ConfigException
 
 # Keys of which one setting is spread over several, strongest first.
 _CHAINS = (
@@ -63,7 +62,7 @@ def describe_topic(
     broker: BrokerConfig, overrides: Mapping[str, str], wanted: Container[str] | None = None
 ) -> list[ConfigEntry]:
     """All settings of a topic; `wanted` narrows them."""
-    values = _topic_values(broker, overrides)
+    values = tolerant_log_config(topic_defaults(broker), overrides).values
     entries = []
     for name, key in TOPIC_KEYS.items():
         if (key.internal and name not in overrides) or not _is_wanted(name, wanted):
@@ -180,15 +179,6 @@ def _broker_chain(broker: BrokerConfig, name: str) -> Iterable[Synonym]:
                 begun = begun or synonym == name
                 if begun:
                     yield Synonym(synonym, None if key is None or key.sensitive else text, source)
-
-
-def _topic_values(broker: BrokerConfig, overrides: Mapping[str, str]) -> Mapping[str, Value]:
-    """A topic's values; one that was stored and is no longer legal does not hide the others."""
-    defaults = topic_defaults(broker)
-    try:
-        return LogConfig(defaults, overrides).values
-    except ConfigException as error:
-        return _topic_values(broker, {name: text for name, text in overrides.items() if name != error.name})
 
 
 def _text(broker: BrokerConfig, name: str) -> str | None:

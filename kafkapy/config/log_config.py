@@ -6,6 +6,7 @@ is checked here too, with Kafka's sentences, for CreateTopics and the requests t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import cast
 
@@ -14,6 +15,8 @@ from kafkapy.config.definitions import Value
 from kafkapy.config.topic_configs import BROKER_SYNONYMS, TOPIC_KEYS
 from kafkapy.config.validators import ConfigException
 from kafkapy.errors import ErrorCode, KafkaError
+
+log = logging.getLogger("kafkapy.config")
 
 # Keys whose broker-wide value is spread over several of the broker's keys: the attribute of BrokerConfig that counts them in.
 _RESOLVED_BY_BROKER = {
@@ -113,7 +116,7 @@ class LogConfigs:
         self._cache: dict[tuple[tuple[str, str], ...], LogConfig] = {}
 
     def of(self, overrides: Mapping[str, str]) -> LogConfig:
-        """The configuration of a topic with these values of its own. Raises ConfigException."""
+        """The configuration of a topic with these values of its own; those that are not legal any more are left out."""
         if not overrides:
             return self.shared
         identity = tuple(sorted(overrides.items()))
@@ -121,8 +124,17 @@ class LogConfigs:
         if config is None:
             if len(self._cache) >= _CACHE_ENTRIES_MAX:
                 self._cache.clear()
-            config = self._cache[identity] = LogConfig(self.defaults, overrides)
+            config = self._cache[identity] = tolerant_log_config(self.defaults, overrides)
         return config
+
+
+def tolerant_log_config(defaults: Mapping[str, Value], overrides: Mapping[str, str]) -> LogConfig:
+    """The configuration of stored values. One that is not legal, having been stored by another version, hides no other."""
+    try:
+        return LogConfig(defaults, overrides)
+    except ConfigException as error:
+        log.warning("a topic's own value is ignored: %s", error)
+        return tolerant_log_config(defaults, {name: text for name, text in overrides.items() if name != error.name})
 
 
 def topic_defaults(broker: BrokerConfig) -> dict[str, Value]:

@@ -117,3 +117,12 @@ def test_a_config_can_be_made_from_defaults_alone() -> None:
     """Keys that are not a topic's are kept as text and otherwise ignored."""
     config = LogConfig(topic_defaults(BrokerConfig()), {"gone.key": "1"})
     assert config.overrides == {"gone.key": "1"}
+
+
+def test_a_stored_value_that_is_not_legal_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    """A log opens all the same, and somebody hears of it once."""
+    configs = LogConfigs(BrokerConfig())
+    config = configs.of({"retention.ms": "x", "flush.ms": "5"})
+    assert (config.retention_ms, config.flush_ms) == (604_800_000, 5)
+    configs.of({"retention.ms": "x", "flush.ms": "5"})
+    assert len(caplog.records) == 1
