@@ -22,11 +22,10 @@ import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from kafkapy.errors import StorageError
 from kafkapy.raft.journal import Entry, replace_file
 from kafkapy.raft.quorum import CommittedBatch, SnapshotPosition, Ticket
+from kafkapy.wire.crc import crc32c
 
 CLAIM = 0x11
 BATCHES = 0x12

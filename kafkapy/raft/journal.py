@@ -31,9 +31,8 @@ import os
 import struct
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from kafkapy.errors import StorageError
+from kafkapy.wire.crc import crc32c
 
 log = logging.getLogger(__name__)
 
