@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kafkapy.log.partition import Partition
     from kafkapy.raft.controller import Controller
     from kafkapy.raft.image import MetadataImage
+    from kafkapy.transactions.coordinator import TransactionCoordinator
 
 
 class BrokerView(Protocol):
@@ -25,6 +26,7 @@ class BrokerView(Protocol):
     logs: LogManager
     replicas: Replicas
     groups: Any
+    transactions: TransactionCoordinator
     fetch_sessions: FetchSessions
 
     @property

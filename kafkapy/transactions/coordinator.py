@@ -5,7 +5,7 @@ Pure: it reads no clock, opens no socket and never waits. It is driven from five
 1. Leadership (shell). When this broker becomes leader of `__transaction_state-N` in an epoch it has not led before:
    `elected(N, leader_epoch)`; read the partition's log from its start to its end and give each piece of whole batches to
    `load(N, piece)`, in order; `loaded(N, now_ms)`. The pieces may come from a worker thread's reads, one per turn of the loop;
-   until `loaded` the shard answers COORDINATOR_LOAD_IN_PROGRESS. When it stops being leader: `resigned(N)`.
+   until `loaded` the shard answers COORDINATOR_LOAD_IN_PROGRESS. When it stops being leader: `resigned(N, now_ms)`.
    `loaded` sends the markers of transactions that were decided but not finished.
 2. Requests (handlers). They return a `Reply`; `handlers/transaction_replies.py` turns one that has no response yet into a Wait on
    the Reply object itself, which `wake` wakes.
@@ -38,7 +38,14 @@ from kafkapy.transactions.markers import Markers, MarkerWriter
 from kafkapy.transactions.requests import Requests
 from kafkapy.transactions.shard import Entry, Marker, Shard, ShardState, TransactionLog
 from kafkapy.transactions.states import Event, TransactionState, step
-from kafkapy.transactions.transaction import NO_PRODUCER, Producer, TopicPartitions, Transaction
+from kafkapy.transactions.transaction import (
+    EPOCH_BUMP_VERSION,
+    NO_PARTITIONS,
+    NO_PRODUCER,
+    Producer,
+    TopicPartitions,
+    Transaction,
+)
 
 TRANSACTION_TOPIC = "__transaction_state"
 
@@ -133,11 +140,11 @@ class TransactionCoordinator:
             self._schedule(self._next_abort_ms)
             self._schedule(self._next_expiry_ms)
 
-    def resigned(self, partition: int) -> None:
+    def resigned(self, partition: int, now_ms: int) -> None:
         """Another broker leads the partition now, or nobody."""
         led = self._led.pop(partition, None)
         if led is not None:
-            led.shard.close()
+            led.shard.close(now_ms)
 
     # Log, markers and time.
 
@@ -286,10 +293,55 @@ class TransactionCoordinator:
             requests.end(transactional_id, producer, client_version, now_ms, answer, commit=commit)
         return reply
 
+    def verify_partitions(
+        self, transactional_id: str, producer: Producer, partitions: TopicPartitions, now_ms: int
+    ) -> Reply:
+        """Ask which of the partitions take part in the transaction. The response is a code for each of them."""
+        reply = Reply(self._wake)
+
+        def answer(code: ErrorCode, known: TopicPartitions) -> None:
+            other = code or ErrorCode.TRANSACTION_ABORTABLE
+            reply.give({one: ErrorCode.NONE if one in known else other for one in partitions})
+
+        try:
+            requests = self._requests(transactional_id)
+        except KafkaError as error:
+            answer(error.code, NO_PARTITIONS)
+        else:
+            requests.verify(transactional_id, producer, partitions, now_ms, answer)
+        return reply
+
+    def verify_or_add(
+        self, transactional_id: str, producer: Producer, partitions: TopicPartitions, now_ms: int, *, add: bool
+    ) -> Reply | None:
+        """What Produce and TxnOffsetCommit ask before they append the first batch of a transaction to a partition.
+
+        `add`: the client speaks Transactions V2 and has not announced the partitions, so they are added now. None: all of
+        them take part; append in this very step, for by the next one the transaction may have ended. Otherwise the reply's
+        response is, now or later, a code for each partition (the one that AddPartitionsToTxn would answer with; verification.py
+        has the clients' view of it). If it was not there at once and says NONE, ask again before the append.
+        """
+        led = self._led.get(self.partition_of(transactional_id))
+        if led is not None and led.shard.takes_part(transactional_id, producer, partitions):
+            return None
+        if add:
+            reply = self.add_partitions(
+                transactional_id, producer, partitions, EPOCH_BUMP_VERSION, now_ms, _same_code_for(partitions)
+            )
+        else:
+            reply = self.verify_partitions(transactional_id, producer, partitions, now_ms)
+        if reply.response is not None and not any(reply.response.values()):
+            return None
+        return reply
+
     def transaction(self, transactional_id: str) -> Transaction | None:
         """What is known of an id; None if there is no such id. Raises KafkaError where this broker cannot know."""
         entry = self._find(transactional_id).shard.entries.get(transactional_id)
         return entry.transaction if entry is not None else None
+
+
+def _same_code_for(partitions: TopicPartitions) -> MakeResponse:
+    return lambda code, producer: dict.fromkeys(partitions, code)
 
 
 def _may_expire(entry: Entry) -> bool:

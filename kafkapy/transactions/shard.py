@@ -27,7 +27,13 @@ from kafkapy.coordination import coordinator_code
 from kafkapy.errors import ErrorCode, KafkaError
 from kafkapy.transactions.records import FLEXIBLE_VERSION, PLAIN_VERSION, read_record, record_key, record_value
 from kafkapy.transactions.states import TransactionState
-from kafkapy.transactions.transaction import EPOCH_BUMP_VERSION, NO_PRODUCER_EPOCH, Transaction
+from kafkapy.transactions.transaction import (
+    EPOCH_BUMP_VERSION,
+    NO_PRODUCER_EPOCH,
+    Producer,
+    TopicPartitions,
+    Transaction,
+)
 from kafkapy.wire.record_batch import read_header
 from kafkapy.wire.record_framing import UnknownRecordType
 from kafkapy.wire.records import BatchBuilder, read_records
@@ -147,15 +153,27 @@ class Shard:
             len(self.ongoing),
         )
 
-    def close(self) -> None:
+    def close(self, now_ms: int) -> None:
         """Leadership moved: everybody who waits is sent to look for the new coordinator."""
         self.state = ShardState.CLOSED
         while self._uncommitted:
             _, done = self._uncommitted.popleft()
-            done(ErrorCode.NOT_COORDINATOR, 0)
+            done(ErrorCode.NOT_COORDINATOR, now_ms)
         for entry in list(self._parked):
             for parked in self._unpark(entry):
                 parked.refuse(ErrorCode.NOT_COORDINATOR)
+
+    def takes_part(self, transactional_id: str, producer: Producer, partitions: TopicPartitions) -> bool:
+        """Whether the producer's open transaction has all these partitions, and no failover can lose that."""
+        entry = self.ongoing.get(transactional_id)
+        if entry is None or self.state is not ShardState.ACTIVE:
+            return False
+        transaction = entry.transaction
+        return (
+            partitions <= transaction.partitions
+            and producer == (transaction.producer_id, transaction.producer_epoch)
+            and self._log.is_committed(self.partition, entry.end_offset)
+        )
 
     # Replay.
 

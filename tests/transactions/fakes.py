@@ -117,7 +117,7 @@ class World:
     def restart(self) -> None:
         """A new coordinator, in a later leader epoch, that knows only the log."""
         for partition in range(self.config.transaction_state_log_num_partitions):
-            self.coordinator.resigned(partition)
+            self.coordinator.resigned(partition, self.now_ms)
         self.partitions.under_way.clear()
         self.leader_epoch += 1
         self.coordinator = self._start()
