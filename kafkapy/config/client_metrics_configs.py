@@ -30,7 +30,6 @@ CLIENT_METRICS_KEYS: dict[str, ConfigKey] = by_name(
             300000,
             UpdateMode.CLUSTER_WIDE,
             "How often the clients push their metrics.",
-            honoured=True,
         ),
         ConfigKey(
             "match",
@@ -39,7 +38,6 @@ CLIENT_METRICS_KEYS: dict[str, ConfigKey] = by_name(
             UpdateMode.CLUSTER_WIDE,
             "Patterns FIELD=REGEX that a client must match, all of them; without any, every client does.",
             ListOf(empty=True),
-            honoured=True,
         ),
         ConfigKey(
             "metrics",
@@ -48,7 +46,6 @@ CLIENT_METRICS_KEYS: dict[str, ConfigKey] = by_name(
             UpdateMode.CLUSTER_WIDE,
             "Prefixes of the metrics to push; * stands for all of them.",
             ListOf(empty=True),
-            honoured=True,
         ),
     )
 )

@@ -56,7 +56,7 @@ def _key(
     name: str, kind: ConfigType, default: Value, documentation: str, validator: Validator | None = None
 ) -> ConfigKey:
     """A group's key: all of them may change while the broker runs."""
-    return ConfigKey(name, kind, default, UpdateMode.CLUSTER_WIDE, documentation, validator, honoured=True)
+    return ConfigKey(name, kind, default, UpdateMode.CLUSTER_WIDE, documentation, validator)
 
 
 CONSUMER_KEYS = (

@@ -43,7 +43,6 @@ USER_CLIENT_QUOTA_KEYS: dict[str, ConfigKey] = by_name(
             LONG_MAX,
             UpdateMode.CLUSTER_WIDE,
             "How many bytes per second a user or client may produce.",
-            honoured=True,
         ),
         ConfigKey(
             "consumer_byte_rate",
@@ -51,7 +50,6 @@ USER_CLIENT_QUOTA_KEYS: dict[str, ConfigKey] = by_name(
             LONG_MAX,
             UpdateMode.CLUSTER_WIDE,
             "How many bytes per second a user or client may fetch.",
-            honoured=True,
         ),
         ConfigKey(
             "request_percentage",
@@ -59,7 +57,6 @@ USER_CLIENT_QUOTA_KEYS: dict[str, ConfigKey] = by_name(
             float(INT_MAX),
             UpdateMode.CLUSTER_WIDE,
             "The share of a processor, in percent, that a user or client may take.",
-            honoured=True,
         ),
         ConfigKey(
             "controller_mutation_rate",
@@ -67,7 +64,6 @@ USER_CLIENT_QUOTA_KEYS: dict[str, ConfigKey] = by_name(
             float(INT_MAX),
             UpdateMode.CLUSTER_WIDE,
             "How many partitions per second a user or client may create and delete.",
-            honoured=True,
         ),
     )
 )
@@ -81,7 +77,6 @@ IP_QUOTA_KEYS: dict[str, ConfigKey] = by_name(
             UpdateMode.CLUSTER_WIDE,
             "How many connections per second an address may open.",
             at_least(0),
-            honoured=True,
         ),
     )
 )

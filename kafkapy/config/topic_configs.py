@@ -68,14 +68,23 @@ RETENTION_KEYS = (
         86400000,
         "How long a tombstone survives compaction, so that slow readers see it.",
         at_least(0),
+        honoured=False,
     ),
-    _key("min.compaction.lag.ms", LONG, 0, "A record younger than this is never compacted away.", at_least(0)),
+    _key(
+        "min.compaction.lag.ms",
+        LONG,
+        0,
+        "A record younger than this is never compacted away.",
+        at_least(0),
+        honoured=False,
+    ),
     _key(
         "max.compaction.lag.ms",
         LONG,
         LONG_MAX,
         "A record older than this makes its log due for compaction, whatever the ratio.",
         at_least(1),
+        honoured=False,
     ),
     _key(
         "min.cleanable.dirty.ratio",
@@ -83,6 +92,7 @@ RETENTION_KEYS = (
         0.5,
         "The share of uncompacted bytes at which the log is worth compacting.",
         between(0, 1),
+        honoured=False,
     ),
     _key(
         "file.delete.delay.ms",
@@ -189,6 +199,7 @@ REPLICA_KEYS = (
         BOOLEAN,
         False,
         "Whether a replica that is not in sync may lead when no other can, losing records.",
+        honoured=False,
     ),
     _key(
         "leader.replication.throttled.replicas",

@@ -46,7 +46,7 @@ def test_kafkas_own_properties_of_a_combined_node_load(tmp_path: Path) -> None:
         listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT
         num.network.threads=3
         num.io.threads=8
-        socket.send.buffer.bytes=102400
+        background.threads=10
         log.dirs=/tmp/kraft-combined-logs
         offsets.topic.replication.factor=1
         log.retention.hours=168
@@ -56,7 +56,9 @@ def test_kafkas_own_properties_of_a_combined_node_load(tmp_path: Path) -> None:
     config, warnings = load(path)
     assert config.controller_quorum_bootstrap_servers == (("localhost", 9093),)
     assert [listener.name for listener in config.advertised_listeners] == ["PLAINTEXT"]
-    assert warnings == ("these keys change nothing in kafkapy: num.network.threads, num.io.threads",)
+    assert warnings == (
+        "these keys change nothing in kafkapy: num.network.threads, num.io.threads, background.threads",
+    )
 
 
 def test_an_unknown_key_is_a_warning_with_a_suggestion(tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ COORDINATOR_KEYS = (
         READ_ONLY,
         "Which kinds of groups the broker serves.",
         ListOf("consumer", "classic", "share", "streams"),
-        honoured=True,
     ),
     ConfigKey(
         "group.coordinator.append.linger.ms",
@@ -107,7 +106,6 @@ OFFSET_KEYS = (
         READ_ONLY,
         "How much is read at a time when a coordinator loads its partition.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "offsets.retention.minutes",
@@ -133,7 +131,6 @@ OFFSET_KEYS = (
         0,
         READ_ONLY,
         "The codec of batches in __consumer_offsets, by its number.",
-        honoured=True,
     ),
     ConfigKey(
         "offsets.topic.num.partitions",
@@ -172,7 +169,6 @@ CONSUMER_GROUP_KEYS = (
         READ_ONLY,
         "The assignors of consumer groups; the first is used when no member asks for one.",
         ListOf(),
-        honoured=True,
     ),
     ConfigKey(
         "group.consumer.migration.policy",
@@ -181,7 +177,6 @@ CONSUMER_GROUP_KEYS = (
         READ_ONLY,
         "Whether a group may change from classic to consumer and back while it has members.",
         OneOfAnyCase("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"),
-        honoured=True,
     ),
     ConfigKey(
         "group.consumer.max.size",
@@ -190,7 +185,6 @@ CONSUMER_GROUP_KEYS = (
         READ_ONLY,
         "Most members of a consumer group.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "group.consumer.heartbeat.interval.ms",
@@ -199,7 +193,6 @@ CONSUMER_GROUP_KEYS = (
         READ_ONLY,
         "How often members of a consumer group are told to send a heartbeat.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "group.consumer.min.heartbeat.interval.ms",
@@ -208,7 +201,6 @@ CONSUMER_GROUP_KEYS = (
         READ_ONLY,
         "The least that a group may set as consumer.heartbeat.interval.ms.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "group.consumer.max.heartbeat.interval.ms",
@@ -217,7 +209,6 @@ CONSUMER_GROUP_KEYS = (
         READ_ONLY,
         "The most that a group may set as consumer.heartbeat.interval.ms.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "group.consumer.session.timeout.ms",
@@ -226,7 +217,6 @@ CONSUMER_GROUP_KEYS = (
         READ_ONLY,
         "A member of a consumer group silent for this long is removed.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "group.consumer.min.session.timeout.ms",
@@ -235,7 +225,6 @@ CONSUMER_GROUP_KEYS = (
         READ_ONLY,
         "The least that a group may set as consumer.session.timeout.ms.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "group.consumer.max.session.timeout.ms",
@@ -244,7 +233,6 @@ CONSUMER_GROUP_KEYS = (
         READ_ONLY,
         "The most that a group may set as consumer.session.timeout.ms.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "group.consumer.assignment.interval.ms",
@@ -253,7 +241,6 @@ CONSUMER_GROUP_KEYS = (
         CLUSTER_WIDE,
         "The shortest time between two assignments of a consumer group.",
         at_least(0),
-        honoured=True,
     ),
     ConfigKey(
         "group.consumer.min.assignment.interval.ms",
@@ -262,7 +249,6 @@ CONSUMER_GROUP_KEYS = (
         READ_ONLY,
         "The least that a group may set as consumer.assignment.interval.ms.",
         at_least(0),
-        honoured=True,
     ),
     ConfigKey(
         "group.consumer.max.assignment.interval.ms",
@@ -271,7 +257,6 @@ CONSUMER_GROUP_KEYS = (
         READ_ONLY,
         "The most that a group may set as consumer.assignment.interval.ms.",
         at_least(0),
-        honoured=True,
     ),
     ConfigKey(
         "group.consumer.regex.refresh.interval.ms",
@@ -281,7 +266,6 @@ CONSUMER_GROUP_KEYS = (
         "How often the topics behind a subscribed regular expression are looked up again.",
         at_least(10000),
         internal=True,
-        honoured=True,
     ),
 )
 

@@ -24,7 +24,7 @@ TOPIC_KEYS = (
         "Whether a topic comes into being when a client asks for its metadata.",
         honoured=True,
     ),
-    ConfigKey("delete.topic.enable", BOOLEAN, True, READ_ONLY, "Whether topics may be deleted.", honoured=True),
+    ConfigKey("delete.topic.enable", BOOLEAN, True, READ_ONLY, "Whether topics may be deleted."),
     ConfigKey(
         "num.partitions",
         INT,
@@ -57,7 +57,6 @@ TOPIC_KEYS = (
         False,
         CLUSTER_WIDE,
         "Whether a replica that is not in sync may lead when no other can, losing records.",
-        honoured=True,
     ),
     ConfigKey(
         "unclean.leader.election.interval.ms",
@@ -74,7 +73,6 @@ TOPIC_KEYS = (
         True,
         READ_ONLY,
         "Whether leadership goes back to the preferred replicas by itself.",
-        honoured=True,
     ),
     ConfigKey(
         "leader.imbalance.check.interval.seconds",
@@ -83,7 +81,6 @@ TOPIC_KEYS = (
         READ_ONLY,
         "How often partitions without their preferred leader are looked for.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "fetch.max.bytes",
@@ -133,7 +130,6 @@ REPLICA_KEYS = (
         30000,
         READ_ONLY,
         "A follower that has not caught up for this long leaves the in-sync replicas.",
-        honoured=True,
     ),
     ConfigKey(
         "replica.fetch.backoff.ms",
@@ -142,7 +138,6 @@ REPLICA_KEYS = (
         READ_ONLY,
         "How long a follower pauses after a failed fetch.",
         at_least(0),
-        honoured=True,
     ),
     ConfigKey(
         "replica.fetch.max.bytes",
@@ -151,9 +146,8 @@ REPLICA_KEYS = (
         READ_ONLY,
         "How much a follower asks for per partition in one fetch.",
         at_least(0),
-        honoured=True,
     ),
-    ConfigKey("replica.fetch.min.bytes", INT, 1, READ_ONLY, "How much a follower waits for at least.", honoured=True),
+    ConfigKey("replica.fetch.min.bytes", INT, 1, READ_ONLY, "How much a follower waits for at least."),
     ConfigKey(
         "replica.fetch.response.max.bytes",
         INT,
@@ -161,18 +155,14 @@ REPLICA_KEYS = (
         READ_ONLY,
         "How much a follower asks for in one fetch in all.",
         at_least(0),
-        honoured=True,
     ),
-    ConfigKey(
-        "replica.fetch.wait.max.ms", INT, 500, READ_ONLY, "How long a follower's fetch waits for data.", honoured=True
-    ),
+    ConfigKey("replica.fetch.wait.max.ms", INT, 500, READ_ONLY, "How long a follower's fetch waits for data."),
     ConfigKey(
         "replica.high.watermark.checkpoint.interval.ms",
         LONG,
         5000,
         READ_ONLY,
         "How often the high watermarks are written down.",
-        honoured=True,
     ),
     ConfigKey(
         "replica.selector.class",
@@ -194,7 +184,6 @@ REPLICA_KEYS = (
         30000,
         READ_ONLY,
         "How long a follower waits for the answer to its fetch.",
-        honoured=True,
     ),
     ConfigKey(
         "num.replica.fetchers",
@@ -217,7 +206,6 @@ REPLICA_KEYS = (
         True,
         READ_ONLY,
         "Whether a stopping broker hands its leaderships over first.",
-        honoured=True,
     ),
 )
 
@@ -228,7 +216,6 @@ CONTROLLER_KEYS = (
         2000,
         READ_ONLY,
         "How often a broker tells the controller that it lives.",
-        honoured=True,
     ),
     ConfigKey(
         "broker.session.timeout.ms",
@@ -236,7 +223,6 @@ CONTROLLER_KEYS = (
         9000,
         READ_ONLY,
         "A broker silent for this long is taken for dead.",
-        honoured=True,
     ),
     ConfigKey(
         "initial.broker.registration.timeout.ms",
@@ -244,7 +230,6 @@ CONTROLLER_KEYS = (
         60000,
         READ_ONLY,
         "How long a starting broker tries to register before it gives up.",
-        honoured=True,
     ),
     ConfigKey(
         "controller.socket.timeout.ms",
@@ -252,7 +237,6 @@ CONTROLLER_KEYS = (
         30000,
         READ_ONLY,
         "How long a broker waits for the controller's answer.",
-        honoured=True,
     ),
     ConfigKey(
         "controller.performance.sample.period.ms",
@@ -315,7 +299,6 @@ QUORUM_KEYS = (
         READ_ONLY,
         "How long a candidate waits for votes before it stands again.",
         at_least(0),
-        honoured=True,
     ),
     ConfigKey(
         "controller.quorum.election.backoff.max.ms",
@@ -332,7 +315,6 @@ QUORUM_KEYS = (
         READ_ONLY,
         "A controller that has not heard from the leader for this long stands for election.",
         at_least(0),
-        honoured=True,
     ),
     ConfigKey(
         "controller.quorum.fetch.max.bytes",
@@ -357,7 +339,6 @@ QUORUM_KEYS = (
         READ_ONLY,
         "How long a controller waits for the answer of another.",
         at_least(0),
-        honoured=True,
     ),
     ConfigKey(
         "controller.quorum.retry.backoff.ms",
@@ -366,7 +347,6 @@ QUORUM_KEYS = (
         READ_ONLY,
         "The pause before a request to a controller is repeated.",
         at_least(0),
-        honoured=True,
     ),
 )
 
@@ -386,7 +366,6 @@ METADATA_LOG_KEYS = (
         READ_ONLY,
         "The largest segment of the metadata log.",
         at_least(8388608),
-        honoured=True,
     ),
     ConfigKey(
         "metadata.log.segment.ms",
@@ -394,7 +373,6 @@ METADATA_LOG_KEYS = (
         604800000,
         READ_ONLY,
         "The oldest segment of the metadata log that still takes records.",
-        honoured=True,
     ),
     ConfigKey(
         "metadata.log.max.record.bytes.between.snapshots",
@@ -403,7 +381,6 @@ METADATA_LOG_KEYS = (
         READ_ONLY,
         "After this many bytes of metadata records a snapshot is taken.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "metadata.log.max.snapshot.interval.ms",
@@ -412,7 +389,6 @@ METADATA_LOG_KEYS = (
         READ_ONLY,
         "The longest time between two metadata snapshots; 0 is no limit.",
         at_least(0),
-        honoured=True,
     ),
     ConfigKey(
         "metadata.max.idle.interval.ms",
@@ -428,7 +404,6 @@ METADATA_LOG_KEYS = (
         104857600,
         READ_ONLY,
         "Above this size the metadata log and its old snapshots are trimmed.",
-        honoured=True,
     ),
     ConfigKey(
         "metadata.max.retention.ms",
@@ -436,7 +411,6 @@ METADATA_LOG_KEYS = (
         604800000,
         READ_ONLY,
         "Above this age the metadata log and its old snapshots are trimmed.",
-        honoured=True,
     ),
     ConfigKey(
         "internal.metadata.log.segment.bytes",
@@ -445,7 +419,6 @@ METADATA_LOG_KEYS = (
         READ_ONLY,
         "A segment size for tests of the metadata log, free of the lower bound.",
         internal=True,
-        honoured=True,
     ),
     ConfigKey(
         "internal.metadata.max.batch.size.in.bytes",

@@ -26,8 +26,8 @@ NODE_KEYS = (
         READ_ONLY,
         "What this node is: a broker, a controller, or both.",
         ListOf("broker", "controller"),
-        honoured=True,
         required=True,
+        honoured=True,
     ),
     ConfigKey(
         "node.id",
@@ -194,7 +194,6 @@ CONNECTION_KEYS = (
         "",
         CLUSTER_WIDE,
         "Exceptions from max.connections.per.ip, as HOST:COUNT pairs with commas between.",
-        honoured=True,
     ),
     ConfigKey(
         "max.connection.creation.rate",
@@ -227,7 +226,6 @@ CONNECTION_KEYS = (
         102400,
         READ_ONLY,
         "Size of the kernel's receive buffer of each connection; -1 leaves it to the kernel.",
-        honoured=True,
     ),
     ConfigKey(
         "socket.send.buffer.bytes",
@@ -235,7 +233,6 @@ CONNECTION_KEYS = (
         102400,
         READ_ONLY,
         "Size of the kernel's send buffer of each connection; -1 leaves it to the kernel.",
-        honoured=True,
     ),
     ConfigKey(
         "socket.listen.backlog.size",
@@ -252,7 +249,6 @@ CONNECTION_KEYS = (
         10000,
         READ_ONLY,
         "How long the first attempt to connect to another node may take.",
-        honoured=True,
     ),
     ConfigKey(
         "socket.connection.setup.timeout.max.ms",
@@ -323,7 +319,6 @@ METRIC_KEYS = (
         READ_ONLY,
         "The largest metrics push that a client may send.",
         at_least(1),
-        honoured=True,
     ),
 )
 

@@ -16,9 +16,7 @@ from kafkapy.config.validators import ListOf, at_least, between
 
 SHARE_GROUP_KEYS = (
     ConfigKey("group.share.assignors", LIST, ("simple",), READ_ONLY, "The assignors of share groups.", ListOf()),
-    ConfigKey(
-        "group.share.max.size", INT, 200, READ_ONLY, "Most members of a share group.", between(1, 1000), honoured=True
-    ),
+    ConfigKey("group.share.max.size", INT, 200, READ_ONLY, "Most members of a share group.", between(1, 1000)),
     ConfigKey(
         "group.share.max.share.sessions",
         INT,
@@ -26,7 +24,6 @@ SHARE_GROUP_KEYS = (
         READ_ONLY,
         "Most share sessions of a broker.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "group.share.heartbeat.interval.ms",
@@ -35,7 +32,6 @@ SHARE_GROUP_KEYS = (
         READ_ONLY,
         "How often members of a share group are told to send a heartbeat.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "group.share.min.heartbeat.interval.ms",
@@ -44,7 +40,6 @@ SHARE_GROUP_KEYS = (
         READ_ONLY,
         "The least that a group may set as share.heartbeat.interval.ms.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "group.share.max.heartbeat.interval.ms",
@@ -53,7 +48,6 @@ SHARE_GROUP_KEYS = (
         READ_ONLY,
         "The most that a group may set as share.heartbeat.interval.ms.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "group.share.session.timeout.ms",
@@ -62,7 +56,6 @@ SHARE_GROUP_KEYS = (
         READ_ONLY,
         "A member of a share group silent for this long is removed.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "group.share.min.session.timeout.ms",
@@ -71,7 +64,6 @@ SHARE_GROUP_KEYS = (
         READ_ONLY,
         "The least that a group may set as share.session.timeout.ms.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "group.share.max.session.timeout.ms",
@@ -80,7 +72,6 @@ SHARE_GROUP_KEYS = (
         READ_ONLY,
         "The most that a group may set as share.session.timeout.ms.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "group.share.assignment.interval.ms",
@@ -89,7 +80,6 @@ SHARE_GROUP_KEYS = (
         CLUSTER_WIDE,
         "The shortest time between two assignments of a share group.",
         at_least(0),
-        honoured=True,
     ),
     ConfigKey(
         "group.share.min.assignment.interval.ms",
@@ -98,7 +88,6 @@ SHARE_GROUP_KEYS = (
         READ_ONLY,
         "The least that a group may set as share.assignment.interval.ms.",
         at_least(0),
-        honoured=True,
     ),
     ConfigKey(
         "group.share.max.assignment.interval.ms",
@@ -107,7 +96,6 @@ SHARE_GROUP_KEYS = (
         READ_ONLY,
         "The most that a group may set as share.assignment.interval.ms.",
         at_least(0),
-        honoured=True,
     ),
     ConfigKey(
         "group.share.delivery.count.limit",
@@ -116,7 +104,6 @@ SHARE_GROUP_KEYS = (
         READ_ONLY,
         "How often a record is delivered to a share group before it is given up.",
         between(2, 10),
-        honoured=True,
     ),
     ConfigKey(
         "group.share.min.delivery.count.limit",
@@ -125,7 +112,6 @@ SHARE_GROUP_KEYS = (
         READ_ONLY,
         "The least that a group may set as share.delivery.count.limit.",
         between(2, 5),
-        honoured=True,
     ),
     ConfigKey(
         "group.share.max.delivery.count.limit",
@@ -134,7 +120,6 @@ SHARE_GROUP_KEYS = (
         READ_ONLY,
         "The most that a group may set as share.delivery.count.limit.",
         between(5, 25),
-        honoured=True,
     ),
     ConfigKey(
         "group.share.partition.max.record.locks",
@@ -143,7 +128,6 @@ SHARE_GROUP_KEYS = (
         READ_ONLY,
         "How many records of a partition a share group may hold at a time.",
         between(100, 10000),
-        honoured=True,
     ),
     ConfigKey(
         "group.share.min.partition.max.record.locks",
@@ -152,7 +136,6 @@ SHARE_GROUP_KEYS = (
         READ_ONLY,
         "The least that a group may set as share.partition.max.record.locks.",
         between(100, 2000),
-        honoured=True,
     ),
     ConfigKey(
         "group.share.max.partition.max.record.locks",
@@ -161,7 +144,6 @@ SHARE_GROUP_KEYS = (
         READ_ONLY,
         "The most that a group may set as share.partition.max.record.locks.",
         between(2000, 10000),
-        honoured=True,
     ),
     ConfigKey(
         "group.share.record.lock.duration.ms",
@@ -170,7 +152,6 @@ SHARE_GROUP_KEYS = (
         READ_ONLY,
         "How long a member of a share group may hold a record without acknowledging it.",
         between(1000, 3600000),
-        honoured=True,
     ),
     ConfigKey(
         "group.share.min.record.lock.duration.ms",
@@ -179,7 +160,6 @@ SHARE_GROUP_KEYS = (
         READ_ONLY,
         "The least that a group may set as share.record.lock.duration.ms.",
         between(1000, 30000),
-        honoured=True,
     ),
     ConfigKey(
         "group.share.max.record.lock.duration.ms",
@@ -188,7 +168,6 @@ SHARE_GROUP_KEYS = (
         READ_ONLY,
         "The most that a group may set as share.record.lock.duration.ms.",
         between(30000, 3600000),
-        honoured=True,
     ),
     ConfigKey(
         "group.share.initialize.retry.interval.ms",
@@ -257,7 +236,6 @@ SHARE_COORDINATOR_KEYS = (
         READ_ONLY,
         "After how many changes the state of a share partition is written in full.",
         between(0, 500),
-        honoured=True,
     ),
     ConfigKey(
         "share.coordinator.state.topic.compression.codec",
@@ -319,7 +297,6 @@ SHARE_COORDINATOR_KEYS = (
         READ_ONLY,
         "How long a write to __share_group_state waits for the replicas.",
         at_least(1),
-        honoured=True,
     ),
 )
 
@@ -331,7 +308,6 @@ STREAMS_GROUP_KEYS = (
         READ_ONLY,
         "Most members of a streams group.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "group.streams.heartbeat.interval.ms",
@@ -340,7 +316,6 @@ STREAMS_GROUP_KEYS = (
         READ_ONLY,
         "How often members of a streams group are told to send a heartbeat.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "group.streams.min.heartbeat.interval.ms",
@@ -349,7 +324,6 @@ STREAMS_GROUP_KEYS = (
         READ_ONLY,
         "The least that a group may set as streams.heartbeat.interval.ms.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "group.streams.max.heartbeat.interval.ms",
@@ -358,7 +332,6 @@ STREAMS_GROUP_KEYS = (
         READ_ONLY,
         "The most that a group may set as streams.heartbeat.interval.ms.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "group.streams.session.timeout.ms",
@@ -367,7 +340,6 @@ STREAMS_GROUP_KEYS = (
         READ_ONLY,
         "A member of a streams group silent for this long is removed.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "group.streams.min.session.timeout.ms",
@@ -376,7 +348,6 @@ STREAMS_GROUP_KEYS = (
         READ_ONLY,
         "The least that a group may set as streams.session.timeout.ms.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "group.streams.max.session.timeout.ms",
@@ -385,7 +356,6 @@ STREAMS_GROUP_KEYS = (
         READ_ONLY,
         "The most that a group may set as streams.session.timeout.ms.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "group.streams.assignment.interval.ms",
@@ -394,7 +364,6 @@ STREAMS_GROUP_KEYS = (
         CLUSTER_WIDE,
         "The shortest time between two assignments of a streams group.",
         at_least(0),
-        honoured=True,
     ),
     ConfigKey(
         "group.streams.min.assignment.interval.ms",
@@ -403,7 +372,6 @@ STREAMS_GROUP_KEYS = (
         READ_ONLY,
         "The least that a group may set as streams.assignment.interval.ms.",
         at_least(0),
-        honoured=True,
     ),
     ConfigKey(
         "group.streams.max.assignment.interval.ms",
@@ -412,7 +380,6 @@ STREAMS_GROUP_KEYS = (
         READ_ONLY,
         "The most that a group may set as streams.assignment.interval.ms.",
         at_least(0),
-        honoured=True,
     ),
     ConfigKey(
         "group.streams.initial.rebalance.delay.ms",
@@ -421,7 +388,6 @@ STREAMS_GROUP_KEYS = (
         READ_ONLY,
         "How long the first assignment of an empty streams group waits for more members.",
         at_least(0),
-        honoured=True,
     ),
     ConfigKey(
         "group.streams.num.standby.replicas",
@@ -430,7 +396,6 @@ STREAMS_GROUP_KEYS = (
         READ_ONLY,
         "Standby copies of each stateful task.",
         at_least(0),
-        honoured=True,
     ),
     ConfigKey(
         "group.streams.max.standby.replicas",
@@ -439,7 +404,6 @@ STREAMS_GROUP_KEYS = (
         READ_ONLY,
         "The most that a group may set as streams.num.standby.replicas.",
         at_least(0),
-        honoured=True,
     ),
 )
 

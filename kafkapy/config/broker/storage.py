@@ -77,7 +77,6 @@ DIRECTORY_KEYS = (
         "How long after the start the first retention and flush passes run.",
         at_least(0),
         internal=True,
-        honoured=True,
     ),
 )
 
@@ -196,7 +195,6 @@ FLUSH_KEYS = (
         READ_ONLY,
         "How often the first offsets of the logs are written down.",
         at_least(0),
-        honoured=True,
     ),
 )
 
@@ -263,7 +261,7 @@ RETENTION_KEYS = (
 )
 
 CLEANER_KEYS = (
-    ConfigKey("log.cleaner.enable", BOOLEAN, True, READ_ONLY, "Whether logs are compacted at all.", honoured=True),
+    ConfigKey("log.cleaner.enable", BOOLEAN, True, READ_ONLY, "Whether logs are compacted at all."),
     ConfigKey(
         "log.cleaner.threads",
         INT,
@@ -271,7 +269,6 @@ CLEANER_KEYS = (
         CLUSTER_WIDE,
         "How many logs are compacted at a time.",
         at_least(0),
-        honoured=True,
     ),
     ConfigKey(
         "log.cleaner.backoff.ms",
@@ -280,7 +277,6 @@ CLEANER_KEYS = (
         CLUSTER_WIDE,
         "How long the cleaner sleeps when there is nothing to compact.",
         at_least(0),
-        honoured=True,
     ),
     ConfigKey(
         "log.cleaner.dedupe.buffer.size",
@@ -288,7 +284,6 @@ CLEANER_KEYS = (
         134217728,
         CLUSTER_WIDE,
         "Memory for the table of keys of a compaction, all cleaners together.",
-        honoured=True,
     ),
     ConfigKey(
         "log.cleaner.io.buffer.load.factor",
@@ -296,7 +291,6 @@ CLEANER_KEYS = (
         0.9,
         CLUSTER_WIDE,
         "How full the cleaner's table of keys may get.",
-        honoured=True,
     ),
     ConfigKey(
         "log.cleaner.io.buffer.size",
@@ -312,7 +306,6 @@ CLEANER_KEYS = (
         DOUBLE_MAX,
         CLUSTER_WIDE,
         "How many bytes per second the cleaner may read and write.",
-        honoured=True,
     ),
     ConfigKey(
         "log.cleaner.delete.retention.ms",
@@ -321,7 +314,6 @@ CLEANER_KEYS = (
         CLUSTER_WIDE,
         "How long a tombstone survives compaction, so that slow readers see it.",
         at_least(0),
-        honoured=True,
     ),
     ConfigKey(
         "log.cleaner.min.cleanable.ratio",
@@ -330,7 +322,6 @@ CLEANER_KEYS = (
         CLUSTER_WIDE,
         "The share of uncompacted bytes at which a log is worth compacting.",
         between(0, 1),
-        honoured=True,
     ),
     ConfigKey(
         "log.cleaner.min.compaction.lag.ms",
@@ -339,7 +330,6 @@ CLEANER_KEYS = (
         CLUSTER_WIDE,
         "A record younger than this is never compacted away.",
         at_least(0),
-        honoured=True,
     ),
     ConfigKey(
         "log.cleaner.max.compaction.lag.ms",
@@ -348,7 +338,6 @@ CLEANER_KEYS = (
         CLUSTER_WIDE,
         "A record older than this makes its log due for compaction, whatever the ratio.",
         at_least(1),
-        honoured=True,
     ),
 )
 
@@ -442,7 +431,6 @@ RECORD_KEYS = (
         "How often silent producers are looked for.",
         at_least(1),
         internal=True,
-        honoured=True,
     ),
 )
 

@@ -56,7 +56,6 @@ TRANSACTION_KEYS = (
         True,
         CLUSTER_WIDE,
         "Whether a partition asks the coordinator if a transaction is open before it takes its first records.",
-        honoured=True,
     ),
     ConfigKey(
         "transaction.two.phase.commit.enable",
@@ -64,7 +63,6 @@ TRANSACTION_KEYS = (
         False,
         READ_ONLY,
         "Whether producers may keep transactions open for an outside coordinator.",
-        honoured=True,
     ),
     ConfigKey(
         "transaction.state.log.load.buffer.size",
@@ -73,7 +71,6 @@ TRANSACTION_KEYS = (
         READ_ONLY,
         "How much is read at a time when a coordinator loads its partition.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "transaction.state.log.min.isr",
@@ -138,7 +135,6 @@ QUOTA_KEYS = (
         READ_ONLY,
         "How many samples a client's quota is measured over.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "quota.window.size.seconds",
@@ -147,7 +143,6 @@ QUOTA_KEYS = (
         READ_ONLY,
         "Length of one sample of a client's quota.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "controller.quota.window.num",
@@ -156,7 +151,6 @@ QUOTA_KEYS = (
         READ_ONLY,
         "How many samples the quota on topic changes is measured over.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "controller.quota.window.size.seconds",
@@ -165,7 +159,6 @@ QUOTA_KEYS = (
         READ_ONLY,
         "Length of one sample of the quota on topic changes.",
         at_least(1),
-        honoured=True,
     ),
     ConfigKey(
         "replication.quota.window.num",
