@@ -56,6 +56,7 @@ TRANSACTION_KEYS = (
         True,
         CLUSTER_WIDE,
         "Whether a partition asks the coordinator if a transaction is open before it takes its first records.",
+        honoured=True,
     ),
     ConfigKey(
         "transaction.two.phase.commit.enable",
