@@ -141,6 +141,7 @@ class Broker:
         self.replicas = Replicas()
         self.coordinators = Coordinators(self, nursery)
         self.groups = self.coordinators.groups
+        self.transactions = self.coordinators.transactions
         self.replica_manager = ReplicaManager(self)
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, self.clock_ms())
         pool_bytes = config.queued_max_request_bytes

@@ -1,7 +1,7 @@
-"""The shell around the group coordinator: its log, its loading, its clock.
+"""The shell around the group and the transaction coordinator: their logs, their loading, their clock.
 
-The coordinator itself (kafkapy/groups) is pure. Here its records go to the partitions of `__consumer_offsets` like anybody's, its shards
-are loaded when this broker becomes leader of their partition, and one task sleeps until its next deadline.
+The coordinators themselves (kafkapy/groups, kafkapy/transactions) are pure. Here their records go to the partitions of their internal topic like
+anybody's, their shards are loaded when this broker becomes leader of a partition, and a task for each sleeps until its next deadline.
 """
 
 from __future__ import annotations
@@ -9,17 +9,21 @@ from __future__ import annotations
 import logging
 import math
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
 import trio
 
 from kafkapy.errors import ErrorCode, KafkaError, StorageError
 from kafkapy.groups.coordinator import OFFSETS_TOPIC, GroupCoordinator
+from kafkapy.handlers.write_txn_markers import append_marker
 from kafkapy.log.append_info import AppendOrigin
+from kafkapy.transactions.coordinator import TRANSACTION_TOPIC, TransactionCoordinator
 
 if TYPE_CHECKING:
     from kafkapy.log.partition import Partition
     from kafkapy.server.broker import Broker
+    from kafkapy.transactions.shard import Marker
 
 log = logging.getLogger("kafkapy.coordinators")
 
@@ -27,16 +31,33 @@ log = logging.getLogger("kafkapy.coordinators")
 LOAD_BYTES_PER_TURN = 256 * 1024
 
 
-class OffsetsLog:
-    """`__consumer_offsets` as the coordinator writes it: kafkapy.groups.shard.OffsetsLog."""
+class Coordinator(Protocol):
+    """What both coordinators are driven by."""
 
-    def __init__(self, broker: Broker) -> None:
+    def load(self, partition: int, data: bytes) -> None:
+        """The next piece of its log."""
+
+    def loaded(self, partition: int, now_ms: int) -> None:
+        """That was all."""
+
+    def next_deadline(self) -> int | None:
+        """When to call `tick`."""
+
+    def tick(self, now_ms: int) -> None:
+        """Carry out what has come due."""
+
+
+class CoordinatorLog:
+    """An internal topic as its coordinator writes it."""
+
+    def __init__(self, broker: Broker, topic: str) -> None:
         self._broker = broker
+        self._topic = topic
 
     def append(self, partition: int, batch: bytearray) -> int:
         """Append as leader with acks=all; the offset after the batch."""
         broker = self._broker
-        replica = broker.replicas.find(OFFSETS_TOPIC, partition)
+        replica = broker.replicas.find(self._topic, partition)
         if replica is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         try:
@@ -51,44 +72,62 @@ class OffsetsLog:
 
     def is_committed(self, partition: int, end_offset: int) -> bool:
         """Whether the high watermark covers it."""
-        replica = self._broker.replicas.find(OFFSETS_TOPIC, partition)
+        replica = self._broker.replicas.find(self._topic, partition)
         return replica is not None and replica.high_watermark >= end_offset
 
 
-class Coordinators:
-    """Drives the coordinators of one broker."""
+class MarkerWriter:
+    """Brings transaction markers to the partitions' leaders: kafkapy.transactions.markers.MarkerWriter."""
 
-    def __init__(self, broker: Broker, nursery: trio.Nursery) -> None:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def write_marker(self, marker: Marker, topic: str, partition: int) -> ErrorCode | None:
+        """Append the marker here, where this broker leads the partition."""
+        broker = self._broker
+        try:
+            appended = append_marker(
+                broker,
+                topic,
+                partition,
+                producer_id=marker.producer_id,
+                producer_epoch=marker.producer_epoch,
+                coordinator_epoch=marker.coordinator_epoch,
+                committed=marker.committed,
+                transaction_version=marker.transaction_version,
+                now_ms=broker.clock_ms(),
+            )
+        except KafkaError as error:
+            return error.code
+        return appended.code
+
+
+class Driver:
+    """Drives one coordinator: leadership, loading, time."""
+
+    def __init__(self, broker: Broker, nursery: trio.Nursery, topic: str) -> None:
+        self.topic = topic
+        self.coordinator: Coordinator
+        self.elect: Callable[[int, int], object]  # (partition, leader epoch)
+        self.resign: Callable[[int], None]
         self._broker = broker
         self._nursery = nursery
         self._sleep = trio.CancelScope()
-        # Leader epoch in which each partition is coordinated here; a new epoch means: load again.
+        # The leader epoch in which each partition is coordinated here; another epoch means: load again.
         self._epochs: dict[int, int] = {}
-        self.groups = GroupCoordinator(
-            config=lambda: broker.config,
-            catalog=broker.replicas,
-            offsets_log=OffsetsLog(broker),
-            new_id=lambda: str(uuid.uuid4()),
-            wake=broker.wake,
-            on_earlier=self._shorten_sleep,
-        )
-
-    # ---- leadership
 
     def role_changed(self, partition: Partition) -> None:
-        """This broker leads a partition of an internal topic now, or does not any more."""
-        name, index = partition.topic_partition
-        if name != OFFSETS_TOPIC:
-            return
+        """This broker leads a partition of the topic now, or does not any more."""
+        index = partition.topic_partition.partition
         known = self._epochs.get(index)
         if partition.is_leader and known == partition.leader_epoch:
             return
         if known is not None:
             del self._epochs[index]
-            self.groups.resigned(index, self._broker.clock_ms())
+            self.resign(index)
         if partition.is_leader:
             self._epochs[index] = partition.leader_epoch
-            self.groups.elected(index)
+            self.elect(index, partition.leader_epoch)
             self._nursery.start_soon(self._load, partition, partition.leader_epoch)
 
     async def _load(self, partition: Partition, epoch: int) -> None:
@@ -100,34 +139,28 @@ class Coordinators:
                 piece = partition.log.read(offset, LOAD_BYTES_PER_TURN)
                 if not piece.size:
                     break
-                self.groups.load(index, piece.read_bytes())
+                self.coordinator.load(index, piece.read_bytes())
                 offset = piece.end_offset
                 await trio.lowlevel.checkpoint()
         except StorageError as error:
             self._broker.storage_failed(error)
             return
         if self._epochs.get(index) == epoch:
-            self.groups.loaded(index, self._broker.clock_ms())
+            self.coordinator.loaded(index, self._broker.clock_ms())
             self._broker.waiting.settle()
 
-    def topics_deleted(self, names: list[str]) -> None:
-        """Committed offsets of deleted topics go too."""
-        self.groups.topics_deleted(names, self._broker.clock_ms())
-
     def resign_all(self) -> None:
-        """The broker stops: members are told to look for another coordinator."""
-        now_ms = self._broker.clock_ms()
+        """The broker stops: clients are told to look for another coordinator."""
         for index in tuple(self._epochs):
             del self._epochs[index]
-            self.groups.resigned(index, now_ms)
+            self.resign(index)
 
-    # ---- time
-
-    def _shorten_sleep(self) -> None:
+    def shorten_sleep(self) -> None:
+        """A deadline moved forward."""
         self._sleep.deadline = self._next_wake()
 
     def _next_wake(self) -> float:
-        deadline_ms = self.groups.next_deadline()
+        deadline_ms = self.coordinator.next_deadline()
         if deadline_ms is None:
             return math.inf
         return trio.current_time() + max(0, deadline_ms - self._broker.clock_ms()) / 1000
@@ -137,6 +170,59 @@ class Coordinators:
         while True:
             with trio.CancelScope(deadline=self._next_wake()) as self._sleep:
                 await trio.sleep_forever()
-            self.groups.tick(self._broker.clock_ms())
+            self.coordinator.tick(self._broker.clock_ms())
             self._broker.waiting.settle()
             await trio.lowlevel.checkpoint()
+
+
+class Coordinators:
+    """Both coordinators of one broker."""
+
+    def __init__(self, broker: Broker, nursery: trio.Nursery) -> None:
+        groups = Driver(broker, nursery, OFFSETS_TOPIC)
+        transactions = Driver(broker, nursery, TRANSACTION_TOPIC)
+        self.groups = groups.coordinator = GroupCoordinator(
+            config=lambda: broker.config,
+            catalog=broker.replicas,
+            offsets_log=CoordinatorLog(broker, OFFSETS_TOPIC),
+            new_id=lambda: str(uuid.uuid4()),
+            wake=broker.wake,
+            on_earlier=groups.shorten_sleep,
+        )
+        self.transactions = transactions.coordinator = TransactionCoordinator(
+            config=lambda: broker.config,
+            catalog=broker.replicas,
+            transaction_log=CoordinatorLog(broker, TRANSACTION_TOPIC),
+            marker_writer=MarkerWriter(broker),
+            next_producer_id=lambda: broker.producer_ids.take(),
+            transaction_version=lambda: broker.image.features.get("transaction.version", 0),
+            wake=broker.wake,
+            on_earlier=transactions.shorten_sleep,
+        )
+        groups.elect = lambda partition, epoch: self.groups.elected(partition)
+        groups.resign = lambda partition: self.groups.resigned(partition, broker.clock_ms())
+        transactions.elect = self.transactions.elected
+        transactions.resign = lambda partition: self.transactions.resigned(partition, broker.clock_ms())
+        self._drivers = {driver.topic: driver for driver in (groups, transactions)}
+        self._broker = broker
+
+    def role_changed(self, partition: Partition) -> None:
+        """The role of a partition of an internal topic has changed."""
+        driver = self._drivers.get(partition.topic_partition.topic)
+        if driver is not None:
+            driver.role_changed(partition)
+
+    def topics_deleted(self, names: list[str]) -> None:
+        """Committed offsets of deleted topics go too."""
+        self.groups.topics_deleted(names, self._broker.clock_ms())
+
+    def resign_all(self) -> None:
+        """The broker stops."""
+        for driver in self._drivers.values():
+            driver.resign_all()
+
+    async def run(self) -> None:
+        """Keep the time of both."""
+        async with trio.open_nursery() as nursery:
+            for driver in self._drivers.values():
+                nursery.start_soon(driver.run)
