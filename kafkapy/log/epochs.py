@@ -114,16 +114,16 @@ class LeaderEpochs:
         self._dirty = True
 
 
-def load_epochs(fs: Filesystem, folder: str) -> LeaderEpochs:
-    """The epochs of a folder; none when the file is missing, or damaged, since the log has them too where it matters."""
+def load_epochs(fs: Filesystem, folder: str) -> LeaderEpochs | None:
+    """The epochs of a folder; None when the file is missing or damaged: every batch in the log has its epoch too."""
     path = f"{folder}/{LEADER_EPOCH_FILE}"
     try:
         with storage_errors(path):
             return LeaderEpochs(decode_epochs(path, read_file(fs, path)))
     except StorageError as error:
         if not isinstance(error.__cause__, FileNotFoundError):
-            logger.warning("ignoring the leader epochs: %s", error)
-    return LeaderEpochs()
+            logger.warning("reading the leader epochs from the log: %s", error)
+    return None
 
 
 def encode_epochs(entries: list[EpochEntry]) -> bytes:

@@ -56,6 +56,9 @@ class Filesystem(Protocol):
     def sync_folder(self, path: str) -> None:
         """Make the names in a folder durable."""
 
+    def sync_all(self, path: str) -> None:
+        """Make everything on the disk that holds `path` durable: for many files this is faster than each by itself."""
+
     def list(self, path: str) -> list[FileEntry]: ...
 
     def size(self, fd: int) -> int: ...
@@ -100,6 +103,21 @@ class OsFilesystem:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def sync_all(self, path: str) -> None:
+        import ctypes  # Only a stop with many open logs needs it.
+
+        syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+        if syncfs is None:
+            os.sync()
+            return
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if syncfs(fd):
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number), path)
         finally:
             os.close(fd)
 

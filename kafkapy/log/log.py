@@ -372,12 +372,12 @@ class Log:
         # Only now: a step that fails on a full disk is repeated by the next append.
         active.unload_indexes()
 
-    def take_snapshot(self) -> None:
+    def take_snapshot(self, *, sync: bool = False) -> None:
         """Write the producers' state at the log's end, unless it was written."""
         offset = self.log_end_offset
         if offset != self.last_snapshot_offset:
             path = segment_path(self.folder, offset, SNAPSHOT_SUFFIX)
-            write_snapshot(self.pool.fs, path, self.producers.states)
+            write_snapshot(self.pool.fs, path, self.producers.states, sync=sync)
             self.last_snapshot_offset = offset
 
     def snapshot_offsets(self) -> list[int]:
@@ -575,16 +575,26 @@ class Log:
         finally:
             work.finish(now_ms)
 
-    def close(self) -> None:
-        """Write what is only in memory and close the files. Flush before, so that the recovery point is the log's end."""
+    def close(self, *, sync: bool = True) -> None:
+        """Write what is only in memory and close the files. Flush before, so that the recovery point is the log's end.
+
+        Without `sync` the caller makes the whole disk durable before it calls the stop a clean one.
+        """
         if self.failure is None:
+            fs = self.pool.fs
             self.active.save_indexes()
-            if self.config.preallocate:
-                with storage_errors(self.folder):
-                    self.pool.fs.truncate(self.active.file.descriptor(), self.active.size)
-            if self.producers.states or self.last_snapshot_offset >= 0:
-                self.take_snapshot()
-            self.epochs.save(self.pool.fs, self.folder)
+            with storage_errors(self.folder):
+                if self.config.preallocate:
+                    fs.truncate(self.active.file.descriptor(), self.active.size)
+                # An index is checked when it is used, these two are believed: they have to be as durable as the mark of the stop.
+                changed = self.epochs.save(fs, self.folder, sync=sync)
+                if self.last_snapshot_offset != self.log_end_offset and (
+                    self.producers.states or self.last_snapshot_offset >= 0
+                ):
+                    self.take_snapshot(sync=sync)
+                    changed = True
+                if changed and sync:
+                    fs.sync_folder(self.folder)
         self.close_files()
 
     def close_files(self) -> None:

@@ -110,6 +110,11 @@ class MemoryFilesystem:
             if name.rpartition("/")[0] == path:
                 file.is_named = True
 
+    def sync_all(self, path: str) -> None:
+        self._may_fail("fsync", path)
+        for file in self.files.values():
+            file.durable, file.is_named = bytes(file.data), True
+
     def list(self, path: str) -> list[FileEntry]:
         self._may_fail("list", path)
         if path not in self.folders:

@@ -128,6 +128,8 @@ class Partition:
         if self._alone:
             self._high_watermark = log.log_end_offset
             log.producers.high_watermark_reached(log.log_end_offset)
+        elif len(self.isr) == 1:
+            self.raise_high_watermark()
         return info
 
     # Fetch.

@@ -85,13 +85,15 @@ def decode_snapshot(data: bytes) -> dict[int, ProducerState]:
     return producers
 
 
-def write_snapshot(fs: Filesystem, path: str, producers: dict[int, ProducerState]) -> None:
+def write_snapshot(fs: Filesystem, path: str, producers: dict[int, ProducerState], *, sync: bool = False) -> None:
     """Write the file. A crash may leave a part of it, which its checksum tells."""
     with storage_errors(path):
         fd = fs.open(path)
         try:
             fs.truncate(fd, 0)
             write_fully(fs, fd, encode_snapshot(producers), 0)
+            if sync:
+                fs.fsync(fd)
         finally:
             fs.close(fd)
 

@@ -68,12 +68,16 @@ def load(
         _check_topic_id(log, topic_id, entries)
         entries = finish_replacements(log, entries)
         _load_segments(log, entries, now_ms)
-    log.epochs = load_epochs(fs, log.folder) if entries else log.epochs
     if not log.segments:
         with storage_errors(log.folder):
             log.add_segment(log_start_offset, now_ms)
         log.log_start_offset = log.log_end_offset = log.recovery_point = log_start_offset
         return
+    epochs = load_epochs(fs, log.folder)
+    if epochs is not None:
+        log.epochs = epochs
+    else:
+        _read_epochs(log, log.segments if clean else log.segments[: _first_unflushed(log, recovery_point)])
     if clean:
         _activate(log)
         log.recovery_point = log.log_end_offset
@@ -166,9 +170,7 @@ def _activate(log: Log) -> None:
 
 def _recover(log: Log, recovery_point: int) -> None:
     """Check everything from the segment that holds the recovery point on; cut at the first batch that is not sound."""
-    first = len(log.segments) - 1
-    while first > 0 and log.segments[first].base_offset > recovery_point:
-        first -= 1
+    first = _first_unflushed(log, recovery_point)
     load_producers(log, log.segments[first].base_offset)
     for index in range(first, len(log.segments)):
         segment = log.segments[index]
@@ -191,6 +193,22 @@ def _recover(log: Log, recovery_point: int) -> None:
         message = f"ends at offset {log.log_end_offset}, before {recovery_point}, which was flushed"
         raise StorageError(log.active.file.path, f"{message}; {_DAMAGE_ADVICE}")
     log.active.first_batch_timestamp()
+
+
+def _first_unflushed(log: Log, recovery_point: int) -> int:
+    """The segment that holds the recovery point."""
+    first = len(log.segments) - 1
+    while first > 0 and log.segments[first].base_offset > recovery_point:
+        first -= 1
+    return first
+
+
+def _read_epochs(log: Log, segments: list[Segment]) -> None:
+    """Find the leader epochs in the batch headers."""
+    for segment in segments:
+        for batch in segment.batches_from(0):
+            if batch.leader_epoch > log.epochs.latest_epoch:
+                log.epochs.assign(batch.leader_epoch, batch.base_offset)
 
 
 def _recover_segment(log: Log, segment: Segment) -> UnreadableBatch | None:

@@ -123,7 +123,7 @@ def test_every_flipped_byte_in_the_unflushed_part_cuts_at_its_batch() -> None:
     size = log.active.size
     one = size // 4
     for position in range(size):
-        if position % one in range(0, 8) or position % one in range(12, 16):
+        if position % one in range(8) or position % one in range(12, 16):
             continue  # Base offset and leader epoch lie outside of the checksum.
         damaged = disk.after_kill()
         content(damaged, f"{0:020d}.log")[position] ^= 0x40
