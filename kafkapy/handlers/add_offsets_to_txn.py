@@ -27,7 +27,6 @@ def handle(context: RequestContext, request: AddOffsetsToTxnRequest) -> AddOffse
         request.transactional_id,
         Producer(request.producer_id, request.producer_epoch),
         frozenset({(OFFSETS_TOPIC, broker.groups.partition_of(request.group_id))}),
-        0,
         context.now_ms,
         make,
     )

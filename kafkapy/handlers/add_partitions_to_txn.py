@@ -7,21 +7,17 @@ OPERATION_NOT_ATTEMPTED.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
-
-from kafkapy.coordination import Reply
 from kafkapy.errors import ErrorCode
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.transaction_replies import code_for
 from kafkapy.handlers.wait import Wait
-from kafkapy.transactions.transaction import EPOCH_BUMP_VERSION, Producer
+from kafkapy.transactions.coordinator import Codes
+from kafkapy.transactions.transaction import Producer
 from kafkapy.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnResult,
-    AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
@@ -29,21 +25,23 @@ from kafkapy.wire.messages.add_partitions_to_txn import (
 FENCED_VERSION = 2
 BATCHED_VERSION = 4
 
-Codes = Mapping[tuple[str, int], ErrorCode]
 
+class _Asked:
+    """One transaction of the request. It is the key on which the answer waits until it has its codes."""
 
-class _Asked(NamedTuple):
-    """One transaction of the request: its codes, or the Reply that will have them."""
+    __slots__ = ("codes", "transaction")
 
-    transactional_id: str
-    topics: list[AddPartitionsToTxnTopic]
-    codes: Codes | Reply
+    def __init__(self, transaction: AddPartitionsToTxnTransaction) -> None:
+        self.transaction = transaction
+        self.codes: Codes | None = None
 
 
 def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse | Wait:
     """Ask the coordinator about every transaction, and answer when all are decided."""
     version = context.api_version
-    if version < BATCHED_VERSION:
+    if version >= BATCHED_VERSION:
+        transactions = request.transactions
+    else:
         transactions = [
             AddPartitionsToTxnTransaction(
                 transactional_id=request.v3_and_below_transactional_id,
@@ -52,65 +50,71 @@ def handle(context: RequestContext, request: AddPartitionsToTxnRequest) -> AddPa
                 topics=request.v3_and_below_topics,
             )
         ]
-    else:
-        transactions = request.transactions
-    asked = [_Asked(one.transactional_id, one.topics, _ask(context, one)) for one in transactions]
-    waiting = [one.codes for one in asked if isinstance(one.codes, Reply) and one.codes.response is None]
+    asked = [_Asked(transaction) for transaction in transactions]
+    for one in asked:
+        _ask(context, one)
+    waiting = [one for one in asked if one.codes is None]
     if not waiting:
         return _respond(version, asked)
 
     def again(expired: bool) -> AddPartitionsToTxnResponse | None:
-        if not expired and any(reply.response is None for reply in waiting):
+        if not expired and any(one.codes is None for one in waiting):
             return None
         return _respond(version, asked)
 
     return Wait(tuple(waiting), context.now_ms + context.broker.config.request_timeout_ms, again)
 
 
-def _ask(context: RequestContext, transaction: AddPartitionsToTxnTransaction) -> Codes | Reply:
-    topics = context.broker.replicas.topics
+def _ask(context: RequestContext, asked: _Asked) -> None:
+    broker, transaction = context.broker, asked.transaction
     partitions = frozenset((topic.name, index) for topic in transaction.topics for index in topic.partitions)
-    missing = {
-        (name, index)
-        for name, index in partitions
-        if name not in topics or not 0 <= index < topics[name].partition_count
-    }
+    missing = {one for one in partitions if not _exists(context, *one)}
     if missing:
-        return {
+        asked.codes = {
             one: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if one in missing else ErrorCode.OPERATION_NOT_ATTEMPTED
             for one in partitions
         }
-    coordinator = context.broker.transactions
+        return
     transactional_id = transaction.transactional_id
     producer = Producer(transaction.producer_id, transaction.producer_epoch)
-    version = context.api_version
-    if transaction.verify_only:
-        reply: Reply = coordinator.verify_partitions(transactional_id, producer, partitions, context.now_ms)
-        return reply
 
-    def make(code: ErrorCode, producer: Producer) -> Codes:
-        return dict.fromkeys(partitions, code_for(code, version, FENCED_VERSION))
+    def decided(codes: Codes) -> None:
+        asked.codes = codes
+        broker.wake(asked)
 
-    client_version = EPOCH_BUMP_VERSION if version >= BATCHED_VERSION else 0
-    added: Reply = coordinator.add_partitions(
-        transactional_id, producer, partitions, client_version, context.now_ms, make
-    )
-    return added
+    if context.api_version >= BATCHED_VERSION:
+        broker.transactions.verify_or_add(
+            transactional_id, producer, partitions, context.now_ms, decided, add=not transaction.verify_only
+        )
+        return
+
+    def added(code: ErrorCode, producer: Producer) -> Codes:
+        codes = dict.fromkeys(partitions, code_for(code, context.api_version, FENCED_VERSION))
+        decided(codes)
+        return codes
+
+    broker.transactions.add_partitions(transactional_id, producer, partitions, context.now_ms, added)
+
+
+def _exists(context: RequestContext, topic_name: str, index: int) -> bool:
+    topic = context.broker.replicas.topics.get(topic_name)
+    return topic is not None and 0 <= index < topic.partition_count
 
 
 def _respond(version: int, asked: list[_Asked]) -> AddPartitionsToTxnResponse:
-    results = [
-        AddPartitionsToTxnResult(transactional_id=one.transactional_id, topic_results=_topics(one)) for one in asked
-    ]
     if version < BATCHED_VERSION:
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results)
-    return AddPartitionsToTxnResponse(results_by_transaction=results)
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_topics(asked[0]))
+    return AddPartitionsToTxnResponse(
+        results_by_transaction=[
+            AddPartitionsToTxnResult(transactional_id=one.transaction.transactional_id, topic_results=_topics(one))
+            for one in asked
+        ]
+    )
 
 
 def _topics(asked: _Asked) -> list[AddPartitionsToTxnTopicResult]:
-    codes = asked.codes.response if isinstance(asked.codes, Reply) else asked.codes
-    if codes is None:  # the followers were too slow
-        codes = {}
+    # Without codes the followers of the coordinator's log were too slow.
+    codes = asked.codes or {}
     return [
         AddPartitionsToTxnTopicResult(
             name=topic.name,
@@ -122,5 +126,5 @@ def _topics(asked: _Asked) -> list[AddPartitionsToTxnTopicResult]:
                 for index in topic.partitions
             ],
         )
-        for topic in asked.topics
+        for topic in asked.transaction.topics
     ]

@@ -9,7 +9,7 @@ from kafkapy.errors import ErrorCode
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.transaction_replies import answer, code_for
 from kafkapy.handlers.wait import Wait
-from kafkapy.transactions.transaction import EPOCH_BUMP_VERSION, NO_PRODUCER, Producer
+from kafkapy.transactions.transaction import EPOCH_BUMP_VERSION, NO_PRODUCER, V1, Producer
 from kafkapy.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 FENCED_VERSION = 2
@@ -32,7 +32,7 @@ def handle(context: RequestContext, request: EndTxnRequest) -> EndTxnResponse | 
     reply = context.broker.transactions.end_transaction(
         request.transactional_id,
         Producer(request.producer_id, request.producer_epoch),
-        EPOCH_BUMP_VERSION if version >= EPOCH_BUMP_API_VERSION else 0,
+        EPOCH_BUMP_VERSION if version >= EPOCH_BUMP_API_VERSION else V1,
         context.now_ms,
         make,
         commit=request.committed,

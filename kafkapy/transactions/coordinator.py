@@ -28,7 +28,7 @@ block of them is on its way. `transaction_version` is the finalized level of tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, Protocol
 
 from kafkapy.coordination import Reply
@@ -42,6 +42,7 @@ from kafkapy.transactions.transaction import (
     EPOCH_BUMP_VERSION,
     NO_PARTITIONS,
     NO_PRODUCER,
+    V1,
     Producer,
     TopicPartitions,
     Transaction,
@@ -54,6 +55,7 @@ TRANSACTION_TOPIC = "__transaction_state"
 TOMBSTONES_PER_BATCH_MAX = 2_000
 
 MakeResponse = Callable[[ErrorCode, Producer], Any]
+Codes = Mapping[tuple[str, int], ErrorCode]
 
 
 class CoordinatorConfig(Protocol):
@@ -257,11 +259,10 @@ class TransactionCoordinator:
         transactional_id: str,
         producer: Producer,
         partitions: TopicPartitions,
-        client_version: int,
         now_ms: int,
         make: MakeResponse,
     ) -> Reply:
-        """AddPartitionsToTxn and AddOffsetsToTxn. `client_version` is the transaction version that the request speaks."""
+        """AddPartitionsToTxn v0-3 and AddOffsetsToTxn, which only clients of Transactions V1 send."""
         reply = Reply(self._wake)
         answer = _answer(reply, make)
         try:
@@ -269,7 +270,7 @@ class TransactionCoordinator:
         except KafkaError as error:
             answer(error.code, NO_PRODUCER)
         else:
-            requests.add(transactional_id, producer, partitions, client_version, now_ms, answer)
+            requests.add(transactional_id, producer, partitions, V1, now_ms, answer)
         return reply
 
     def end_transaction(
@@ -293,55 +294,62 @@ class TransactionCoordinator:
             requests.end(transactional_id, producer, client_version, now_ms, answer, commit=commit)
         return reply
 
-    def verify_partitions(
-        self, transactional_id: str, producer: Producer, partitions: TopicPartitions, now_ms: int
-    ) -> Reply:
-        """Ask which of the partitions take part in the transaction. The response is a code for each of them."""
-        reply = Reply(self._wake)
+    def takes_part(self, transactional_id: str, producer: Producer, partitions: TopicPartitions) -> bool:
+        """Whether the producer's open transaction has all these partitions already, for good."""
+        led = self._led.get(self.partition_of(transactional_id))
+        return led is not None and led.shard.takes_part(transactional_id, producer, partitions)
 
-        def answer(code: ErrorCode, known: TopicPartitions) -> None:
+    def verify_or_add(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: TopicPartitions,
+        now_ms: int,
+        then: Callable[[Codes], None],
+        *,
+        add: bool,
+    ) -> None:
+        """Ask whether the partitions take part in the transaction: AddPartitionsToTxn v4+, and Produce and TxnOffsetCommit
+        before the first batch that a transaction has in a partition.
+
+        `add`: the client speaks Transactions V2 and has not announced the partitions, so they are added now. `then` gets a code for
+        each partition, at once or later; verification.py has the clients' view of the codes. Where it is NONE, append within
+        that very call: a step later the transaction may have ended, and what is appended then nobody will ever end. Who may
+        have to wait must hold a copy of the records, since the connection's buffer moves on.
+        """
+
+        def added(code: ErrorCode, producer: Producer) -> None:
+            then(dict.fromkeys(partitions, code))
+
+        def verified(code: ErrorCode, known: TopicPartitions) -> None:
             other = code or ErrorCode.TRANSACTION_ABORTABLE
-            reply.give({one: ErrorCode.NONE if one in known else other for one in partitions})
+            then({one: ErrorCode.NONE if one in known else other for one in partitions})
 
         try:
             requests = self._requests(transactional_id)
         except KafkaError as error:
-            answer(error.code, NO_PARTITIONS)
-        else:
-            requests.verify(transactional_id, producer, partitions, now_ms, answer)
-        return reply
-
-    def verify_or_add(
-        self, transactional_id: str, producer: Producer, partitions: TopicPartitions, now_ms: int, *, add: bool
-    ) -> Reply | None:
-        """What Produce and TxnOffsetCommit ask before they append the first batch of a transaction to a partition.
-
-        `add`: the client speaks Transactions V2 and has not announced the partitions, so they are added now. None: all of
-        them take part; append in this very step, for by the next one the transaction may have ended. Otherwise the reply's
-        response is, now or later, a code for each partition (the one that AddPartitionsToTxn would answer with; verification.py
-        has the clients' view of it). If it was not there at once and says NONE, ask again before the append.
-        """
-        led = self._led.get(self.partition_of(transactional_id))
-        if led is not None and led.shard.takes_part(transactional_id, producer, partitions):
-            return None
+            verified(error.code, NO_PARTITIONS)
+            return
         if add:
-            reply = self.add_partitions(
-                transactional_id, producer, partitions, EPOCH_BUMP_VERSION, now_ms, _same_code_for(partitions)
-            )
+            requests.add(transactional_id, producer, partitions, EPOCH_BUMP_VERSION, now_ms, added)
         else:
-            reply = self.verify_partitions(transactional_id, producer, partitions, now_ms)
-        if reply.response is not None and not any(reply.response.values()):
-            return None
-        return reply
+            requests.verify(transactional_id, producer, partitions, now_ms, verified)
+
+    # Looking.
 
     def transaction(self, transactional_id: str) -> Transaction | None:
         """What is known of an id; None if there is no such id. Raises KafkaError where this broker cannot know."""
         entry = self._find(transactional_id).shard.entries.get(transactional_id)
         return entry.transaction if entry is not None else None
 
-
-def _same_code_for(partitions: TopicPartitions) -> MakeResponse:
-    return lambda code, producer: dict.fromkeys(partitions, code)
+    def transactions(self) -> Iterator[tuple[str, Transaction]]:
+        """Every id that this broker coordinates. Raises KafkaError while some are not loaded yet."""
+        shards = [led.shard for led in self._led.values()]
+        if any(shard.state is ShardState.LOADING for shard in shards):
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        for shard in shards:
+            for transactional_id, entry in shard.entries.items():
+                yield transactional_id, entry.transaction
 
 
 def _may_expire(entry: Entry) -> bool:

@@ -19,6 +19,7 @@ from kafkapy.transactions.transaction import (
     NO_PRODUCER,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
+    V1,
     Producer,
     TopicPartitions,
     Transaction,
@@ -237,7 +238,7 @@ class Requests:
         version = self._shard.transaction_version()
         is_v2 = version >= EPOCH_BUMP_VERSION
         next_producer_id = self._next_producer_id() if is_v2 and before.is_exhausted else NO_PRODUCER_ID
-        after = prepared(before, state, version if is_v2 else 0, next_producer_id, now_ms, fence=True)
+        after = prepared(before, state, version if is_v2 else V1, next_producer_id, now_ms, fence=True)
 
         def answer(code: ErrorCode, producer: Producer) -> None:
             if code:

@@ -24,6 +24,9 @@ CLIENT_EPOCH_MAX = EPOCH_MAX - 1
 # The first version of the transaction.version feature in which every end raises the epoch (KIP-890).
 EPOCH_BUMP_VERSION = 2
 
+# What stands in records for clients before that.
+V1 = 0
+
 TopicPartitions = frozenset[tuple[str, int]]
 NO_PARTITIONS: TopicPartitions = frozenset()
 

@@ -160,10 +160,27 @@ class World:
     def add(
         self, producer: Producer, *partitions: tuple[str, int], transactional_id: str = "t", version: int = V2
     ) -> Reply:
-        """AddPartitionsToTxn; `a-0` if nothing else is said."""
-        return self.coordinator.add_partitions(
-            transactional_id, producer, frozenset(partitions or {("a", 0)}), version, self.now_ms, Answer
-        )
+        """Add partitions as a client of this transaction version has them added; `a-0` if nothing else is said."""
+        added = frozenset(partitions or {("a", 0)})
+        if version == V1:
+            return self.coordinator.add_partitions(transactional_id, producer, added, self.now_ms, Answer)
+        return self._verify_or_add(producer, added, transactional_id, add=True)
+
+    def verify(self, producer: Producer, *partitions: tuple[str, int], transactional_id: str = "t") -> Reply:
+        """What a leader asks before the first records; the answer's code is that of the first partition."""
+        return self._verify_or_add(producer, frozenset(partitions or {("a", 0)}), transactional_id, add=False)
+
+    def _verify_or_add(
+        self, producer: Producer, partitions: frozenset[tuple[str, int]], transactional_id: str, *, add: bool
+    ) -> Reply:
+        reply = Reply(self.woken.append)
+
+        def then(codes: Any) -> None:
+            assert codes.keys() == partitions
+            reply.give(Answer(codes[min(partitions)], producer))
+
+        self.coordinator.verify_or_add(transactional_id, producer, partitions, self.now_ms, then, add=add)
+        return reply
 
     def end(self, producer: Producer, *, commit: bool = True, transactional_id: str = "t", version: int = V2) -> Reply:
         """EndTxn."""
