@@ -89,6 +89,7 @@ class World:
         self.partitions = FakePartitions()
         self.woken: list[Any] = []
         self.producer_ids = 1000
+        self.out_of_ids = False
         self.leader_epoch = 0
         self.coordinator = self._start()
 
@@ -111,6 +112,8 @@ class World:
 
     def next_producer_id(self) -> int:
         """Ids in the order in which they were asked for."""
+        if self.out_of_ids:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         self.producer_ids += 1
         return self.producer_ids
 
