@@ -20,14 +20,27 @@ SERVED: frozenset[int] = frozenset(
         15,  # DescribeGroups
         16,  # ListGroups
         18,  # ApiVersions
+        19,  # CreateTopics
+        20,  # DeleteTopics
         21,  # DeleteRecords
+        22,  # InitProducerId
         23,  # OffsetForLeaderEpoch
+        24,  # AddPartitionsToTxn
+        25,  # AddOffsetsToTxn
+        26,  # EndTxn
+        27,  # WriteTxnMarkers
+        28,  # TxnOffsetCommit
         32,  # DescribeConfigs
+        33,  # AlterConfigs
         35,  # DescribeLogDirs
+        37,  # CreatePartitions
         42,  # DeleteGroups
+        44,  # IncrementalAlterConfigs
         47,  # OffsetDelete
         60,  # DescribeCluster
         61,  # DescribeProducers
+        65,  # DescribeTransactions
+        66,  # ListTransactions
         74,  # ListConfigResources
         75,  # DescribeTopicPartitions
     }

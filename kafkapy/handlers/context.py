@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kafkapy.log.partition import Partition
     from kafkapy.raft.controller import Controller
     from kafkapy.raft.image import MetadataImage
+    from kafkapy.raft.producer_ids import ProducerIds
     from kafkapy.transactions.coordinator import TransactionCoordinator
 
 
@@ -28,6 +29,7 @@ class BrokerView(Protocol):
     groups: Any
     transactions: TransactionCoordinator
     fetch_sessions: FetchSessions
+    producer_ids: ProducerIds
 
     @property
     def image(self) -> MetadataImage:

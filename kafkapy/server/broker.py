@@ -19,16 +19,19 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from kafkapy.errors import StartError, StorageError
+from kafkapy.errors import KafkaError, StartError, StorageError
 from kafkapy.handlers.fetch_sessions import FetchSessions
 from kafkapy.handlers.replicas import Replicas
+from kafkapy.handlers.wait import Wait
 from kafkapy.log.checkpoints import format_uuid, read_meta_properties
 from kafkapy.log.manager import LogManager
 from kafkapy.raft.cluster import NodeIdentity
-from kafkapy.raft.controller import Controller
+from kafkapy.raft.controller import Controller, ticket_error
 from kafkapy.raft.image import TOPIC, MetadataImage
 from kafkapy.raft.image import Listener as RegisteredListener
 from kafkapy.raft.node import MetadataNode, MetadataSettings
+from kafkapy.raft.producer_ids import ProducerIds, allocate_producer_ids
+from kafkapy.raft.quorum import Outcome
 from kafkapy.raft.syncobj_quorum import SyncObjQuorum
 from kafkapy.raft.topic_names import CLUSTER_METADATA_TOPIC
 from kafkapy.server import maintenance
@@ -50,6 +53,9 @@ log = logging.getLogger("kafkapy.broker")
 
 # When queued.max.request.bytes is not set, frames in flight may hold this much; clients beyond it wait in their sockets.
 REQUEST_MEMORY_BYTES_DEFAULT = 1 << 30
+
+
+PRODUCER_IDS_TIMEOUT_MS = 10_000
 
 
 def run(config: BrokerConfig) -> int:
@@ -139,6 +145,7 @@ class Broker:
         self.deleter = maintenance.Deleter(nursery)
         self.flusher = Flusher(nursery, self.clock_ms, self._flushed, self.storage_failed)
         self.replicas = Replicas()
+        self.producer_ids = ProducerIds(self._request_producer_ids)
         self.coordinators = Coordinators(self, nursery)
         self.groups = self.coordinators.groups
         self.transactions = self.coordinators.transactions
@@ -191,6 +198,29 @@ class Broker:
         )
         self.metadata.register(self._identity())
         return self._unfenced
+
+    def _request_producer_ids(self) -> None:
+        """Have the controller give this broker the next block; it comes with the metadata."""
+        try:
+            image = self.controller.require_active()
+            decision = allocate_producer_ids(image, self.config.node_id, self.metadata.broker_epoch)
+            ticket = self.controller.submit(decision, self.clock_ms())
+        except KafkaError:
+            self.producer_ids.request_failed()
+            return
+        assert ticket is not None, "a block is a record"
+
+        def again(expired: bool) -> bool | None:
+            if ticket.outcome is Outcome.PENDING and not expired:
+                return None
+            if ticket_error(ticket, expired) is None:
+                self.producer_ids.add_block(decision.response)
+            else:
+                self.producer_ids.request_failed()
+            self.waiting.wake(self.producer_ids)
+            return True
+
+        self.waiting.park(Wait((ticket,), self.clock_ms() + PRODUCER_IDS_TIMEOUT_MS, again), _NOBODY)
 
     def _run_and_settle(self, callback: Callable[[], None]) -> None:
         callback()
@@ -322,3 +352,17 @@ def _raise_open_files_limit() -> None:
 
 def _random_uuid() -> bytes:
     return uuid.uuid4().bytes
+
+
+class _Nobody:
+    """The slot of a wait whose answer is for the broker itself."""
+
+    def finish(self, response: Any) -> None:
+        """Nothing is to be sent."""
+
+    def fail(self, error: BaseException) -> None:
+        """Its own mistakes are logged like those of requests."""
+        log.error("a wait of the broker's own failed", exc_info=error)
+
+
+_NOBODY = _Nobody()
