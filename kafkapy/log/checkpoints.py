@@ -89,7 +89,7 @@ def read_offsets(fs: Filesystem, path: str) -> dict[TopicPartition, int]:
             data = read_file(fs, path)
         except FileNotFoundError:
             return {}
-    return decode_offsets(path, data)
+    return decode_offsets(path, data) if data else {}  # Kafka makes the files empty and fills them later.
 
 
 def write_offsets(fs: Filesystem, path: str, offsets: dict[TopicPartition, int]) -> None:
