@@ -26,10 +26,10 @@ BLOCK_TIMEOUT_MS = 5_000
 
 def handle(context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse | Wait:
     """Answer from the block, or ask the coordinator."""
-    if request.transactional_id is None:
-        return _idempotent(context)
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_epoch=-1)
+    if request.transactional_id is None:
+        return _idempotent(context)
     expected = None
     if request.producer_id != -1:
         expected = Producer(request.producer_id, request.producer_epoch)

@@ -1,4 +1,4 @@
-"""Creating, growing and deleting topics: pure decisions on an image, with Apache Kafka's codes and sentences."""
+"""Creating topics: a pure decision on an image, with Apache Kafka's codes and sentences."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kafkapy.config.broker_config import BrokerConfig
 from kafkapy.config.definitions import Value
+from kafkapy.config.describe import describe_topic
 from kafkapy.config.log_config import topic_defaults, validate_topic_configs
 from kafkapy.errors import ErrorCode, KafkaError
 from kafkapy.raft.decision import DECISION_RECORDS_MAX, Decision, UuidSource
@@ -14,7 +15,6 @@ from kafkapy.raft.image import TOPIC, MetadataImage, PartitionImage
 from kafkapy.raft.image_records import partition_record
 from kafkapy.raft.placement import UsableBroker, place
 from kafkapy.raft.topic_names import CLUSTER_METADATA_TOPIC, check_topic_name, collision_key, has_collision_chars
-from kafkapy.raft.topic_settings import describe_topic_configs
 from kafkapy.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -26,6 +26,8 @@ from kafkapy.wire.messages.create_topics import (
 from kafkapy.wire.metadata_records import ConfigRecord, TopicRecord
 from kafkapy.wire.schema import Record
 
+TOO_MANY_PARTITIONS = "Excessively large number of partitions per request."
+
 
 def create_topics(
     image: MetadataImage, request: CreateTopicsRequest, config: BrokerConfig, new_uuid: UuidSource
@@ -35,8 +37,6 @@ def create_topics(
     records: list[Record] = []
     results: list[CreatableTopicResult] = []
     duplicates = [name for name, count in Counter(topic.name for topic in request.topics).items() if count > 1]
-    for name in duplicates:
-        results.append(_refused(name, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
     for topic in request.topics:
         if topic.name in duplicates:
             continue
@@ -44,12 +44,14 @@ def create_topics(
             _check_name(image, topic.name)
             created = _create(image, topic, config, defaults, new_uuid)
             if len(records) + len(created) > DECISION_RECORDS_MAX:
-                raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+                raise KafkaError(ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS)
         except KafkaError as error:
             results.append(_refused(topic.name, error))
             continue
         records += created
         results.append(_created(topic, created, config))
+    for name in duplicates:
+        results.append(_refused(name, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
     return Decision([] if request.validate_only else records, CreateTopicsResponse(topics=results))
 
 
@@ -77,6 +79,9 @@ def _create(
     new_uuid: UuidSource,
 ) -> list[Record]:
     """The records of a new topic: itself, its partitions, its configuration."""
+    nulls = [setting.name for setting in topic.configs if setting.value is None]
+    if nulls:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(nulls)}")
     validate_topic_configs({setting.name: setting.value for setting in topic.configs}, defaults)
     topic_id = new_uuid()
     if topic.assignments:
@@ -117,7 +122,7 @@ def _automatic_assignments(
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
     count = config.num_partitions if topic.num_partitions == -1 else topic.num_partitions
     if count > DECISION_RECORDS_MAX:
-        raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS)
     if replication_factor == -1:
         replication_factor = config.default_replication_factor
     return place_new(image, count, replication_factor, int.from_bytes(topic_id[:4], "big"))
@@ -212,6 +217,7 @@ def _created(topic: CreatableTopic, records: Sequence[Record], config: BrokerCon
     return CreatableTopicResult(
         name=topic.name,
         topic_id=first.topic_id,
+        error_message=None,
         num_partitions=len(partitions),
         replication_factor=len(partitions[0].replicas),
         configs=_settings(config, own),
@@ -223,7 +229,6 @@ def _refused(name: str, error: KafkaError) -> CreatableTopicResult:
 
 
 def _settings(config: BrokerConfig, own: Mapping[str, str]) -> list[CreatableTopicConfigs]:
-    return [
-        CreatableTopicConfigs(name=one.name, value=one.value, config_source=one.source)
-        for one in describe_topic_configs(config, own)
-    ]
+    """What DescribeConfigs would tell of the new topic, sorted as Kafka sorts it here."""
+    entries = sorted(describe_topic(config, own), key=lambda entry: entry.name)
+    return [CreatableTopicConfigs(name=one.name, value=one.value, config_source=one.source) for one in entries]
