@@ -34,7 +34,7 @@ Printer = Callable[[FetchedRecord, int], bytes]
 PROGRESS_RECORDS_MIN = 10_000
 POLL_S = 1.0
 
-_FORMATS = {
+FORMATS = {
     "text": "%v\\n",
     "wide": "%d{iso} %t/%p@%o %k %h{%k=%v }%v\\n",
     "raw": "%v",
@@ -44,7 +44,7 @@ _FORMATS = {
 
 def _printer(ctx: click.Context, param: click.Parameter, value: str) -> Printer:
     if value == "help":
-        formats = "\n".join(f"{name:<6}{text}" for name, text in _FORMATS.items())
+        formats = "\n".join(f"{name:<6}{text}" for name, text in FORMATS.items())
         click.echo(
             f"Formats by name:\n\n{formats}\njson  an object a line, as below\n\n{FORMAT_HELP}\n{json.dumps(SCHEMA, indent=2)}"
         )
@@ -52,9 +52,9 @@ def _printer(ctx: click.Context, param: click.Parameter, value: str) -> Printer:
     if value in ("json", "jsonl"):
         return lambda fetched, count: record_line(fetched)
     try:
-        text = _FORMATS.get(value, value)
+        text = FORMATS.get(value, value)
         if "%" not in text:
-            raise FormatError(f"{value!r} is none of {', '.join(_FORMATS)}, json, nor a format with % in it")
+            raise FormatError(f"{value!r} is none of {', '.join(FORMATS)}, json, nor a format with % in it")
         return make_printer(text)
     except FormatError as error:
         raise click.BadParameter(str(error)) from None

@@ -84,10 +84,8 @@ def report(error: BaseException) -> int:
         return UNREACHABLE
     if isinstance(error, KafkaError):
         say_error(str(error), hint_for(error))
-    elif isinstance(error, StartError | StorageError):
+    elif isinstance(error, StartError | StorageError | ProtocolError):
         say_error(str(error))
-    elif isinstance(error, ProtocolError):
-        say_error(f"{error}: this is not what a Kafka broker says")
     elif isinstance(error, OSError):
         say_error(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     else:

@@ -108,7 +108,7 @@ class Output:
             else:
                 print(f"{column.name}\t{text}")
         for name, part in self._shape.parts.items():
-            if name not in row:
+            if not row.get(name):
                 continue
             print()
             if self._on_terminal:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from kafkapy.client.fetcher import FetchedRecord
@@ -67,14 +68,9 @@ def record_line(fetched: FetchedRecord) -> bytes:
         "timestamp_type": "append" if header.is_log_append_time else "create",
         "leader_epoch": header.partition_leader_epoch,
     }
-    _put_bytes(document, "key", record.key)
-    _put_bytes(document, "value", record.value)
-    headers = []
-    for key, value in record.headers:
-        item: dict[str, Any] = {"key": key}
-        _put_bytes(item, "value", value)
-        headers.append(item)
-    document["headers"] = headers
+    put_bytes(document, "key", record.key)
+    put_bytes(document, "value", record.value)
+    document["headers"] = header_objects(record.headers)
     # Only what a header key holds of bytes that are no text needs escapes: as surrogates they have no UTF-8 form.
     try:
         return json.dumps(document, ensure_ascii=False).encode() + b"\n"
@@ -106,7 +102,18 @@ def parse_record(line: bytes) -> tuple[str | None, OutgoingRecord]:
     return topic, record
 
 
-def _put_bytes(document: dict[str, Any], name: str, value: bytes | None) -> None:
+def header_objects(headers: Iterable[Header]) -> list[dict[str, Any]]:
+    """The headers as they stand in JSON."""
+    objects = []
+    for key, value in headers:
+        item: dict[str, Any] = {"key": key}
+        put_bytes(item, "value", value)
+        objects.append(item)
+    return objects
+
+
+def put_bytes(document: dict[str, Any], name: str, value: bytes | None) -> None:
+    """Text under its name, other bytes in base64 under another."""
     if value is None:
         document[name] = None
         return

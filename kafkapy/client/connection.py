@@ -112,9 +112,10 @@ class BrokerConnection:
         body = self._receive_body(pending, self._timeout_s if timeout_s is None else timeout_s)
         try:
             return pending.api.response.decode(body, pending.version)
-        except ProtocolError:
+        except ProtocolError as error:
             self.close()
-            raise
+            name = pending.api.name
+            raise ProtocolError(f"{self.address} answered with something else than {name}: {error}") from error
 
     def fileno(self) -> int:
         """For `select`: readable means that an answer, or the end of the connection, has arrived."""
