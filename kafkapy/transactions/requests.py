@@ -245,8 +245,6 @@ class Requests:
                 log.warning("%s: could not be aborted: %s", entry.transactional_id, code.name)
 
         self._prepare(entry, after, now_ms, answer)
-        if entry.transaction is not before and not is_v2:
-            entry.last_epoch = NO_PRODUCER_EPOCH
 
 
 def _check_expected(before: Transaction, last_epoch: int, expected: Producer) -> None:

@@ -196,15 +196,19 @@ class Shard:
         entry = self.entries.get(transactional_id)
         if entry is None:
             entry = self.entries[transactional_id] = Entry(transactional_id, transaction)
-        entry.transaction = transaction
+        before, entry.transaction = entry.transaction, transaction
         entry.end_offset = self.end_offset
         state = transaction.state
         if state is TransactionState.ONGOING:
             self.ongoing[transactional_id] = entry
         else:
             self.ongoing.pop(transactional_id, None)
-            if transaction.client_version >= EPOCH_BUMP_VERSION and state in _PREPARED:
-                entry.last_epoch = transaction.producer_epoch - 1
+        if transaction.producer_epoch != before.producer_epoch:
+            if state in _PREPARED and transaction.client_version >= EPOCH_BUMP_VERSION:
+                entry.last_epoch = before.producer_epoch
+            elif state is TransactionState.EMPTY or state in _PREPARED:
+                # InitProducerId knows better, and says so after this.
+                entry.last_epoch = NO_PRODUCER_EPOCH
 
     # Writing.
 
@@ -247,11 +251,14 @@ class Shard:
         self._when_committed(entry.end_offset, now_ms, done)
 
     def _when_committed(self, end_offset: int, now_ms: int, done: Done) -> None:
-        if not self._uncommitted and self._log.is_committed(self.partition, end_offset):
+        # Behind those who came before, even if they wait for more: answers about one id never overtake each other.
+        awaited = self.end_offset if self._uncommitted else end_offset
+        if self._log.is_committed(self.partition, awaited):
+            if self._uncommitted:
+                self.high_watermark_advanced(awaited, now_ms)
             done(ErrorCode.NONE, now_ms)
         else:
-            # Behind those who came before, even if they wait for more: answers about one id never overtake each other.
-            self._uncommitted.append((self.end_offset, done))
+            self._uncommitted.append((awaited, done))
 
     def high_watermark_advanced(self, high_watermark: int, now_ms: int) -> None:
         """The followers have everything below this offset."""

@@ -74,7 +74,7 @@ class Answer(NamedTuple):
 class World:
     """A coordinator that leads all partitions of `__transaction_state`, and a clock."""
 
-    def __init__(self, *, partitions: int = 1, version: int = V2, **config: Any) -> None:
+    def __init__(self, *, partitions: int = 1, version: int = V2, markers: Any = None, **config: Any) -> None:
         self.now_ms = START_MS
         values = {
             "transaction_max_timeout_ms": 900_000,
@@ -87,6 +87,7 @@ class World:
         self.version = version
         self.log = FakeLog()
         self.partitions = FakePartitions()
+        self.marker_writer = self.partitions if markers is None else markers
         self.woken: list[Any] = []
         self.producer_ids = 1000
         self.out_of_ids = False
@@ -98,7 +99,7 @@ class World:
             lambda: self.config,
             SimpleNamespace(topics={}),
             self.log,
-            self.partitions,
+            self.marker_writer,
             self.next_producer_id,
             lambda: self.version,
             self.woken.append,
@@ -135,10 +136,12 @@ class World:
 
     def replicate(self) -> None:
         """The followers catch up."""
-        while self.log.high_watermarks != self.log.ends:
+        while True:
             for partition, end in list(self.log.ends.items()):
                 self.log.high_watermarks[partition] = end
                 self.coordinator.high_watermark_advanced(partition, end, self.now_ms)
+            if self.log.high_watermarks == self.log.ends:
+                return
 
     def finish_markers(self, code: ErrorCode = ErrorCode.NONE) -> None:
         """The markers that are under way arrive, or do not."""
