@@ -24,9 +24,11 @@ from kafkapy.wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from kafkapy.wire.record_batch import RecordsRefused
+from kafkapy.wire.record_batch import RecordsRefused, read_header
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kafkapy.handlers.replicas import TopicReplicas
     from kafkapy.log.partition import Partition
 
@@ -52,6 +54,17 @@ class Pending(NamedTuple):
 
 def handle(context: RequestContext, request: ProduceRequest) -> ProduceResponse | Wait | None:
     """Append, then answer at once or wait for the high watermark."""
+    if request.transactional_id is not None:
+        from kafkapy.handlers.produce_transactions import append_in_transaction
+
+        return append_in_transaction(context, request, append_all)
+    return append_all(context, request, None)
+
+
+def append_all(
+    context: RequestContext, request: ProduceRequest, codes: Mapping[tuple[str, int], ErrorCode] | None
+) -> ProduceResponse | Wait | None:
+    """Append every partition's batch. `codes` says what the transaction coordinator thinks of partitions; None: no transaction."""
     replicas = context.broker.replicas
     by_id = context.api_version >= 13
     acks = request.acks
@@ -64,10 +77,12 @@ def handle(context: RequestContext, request: ProduceRequest) -> ProduceResponse 
         answers: list[PartitionProduceResponse] = []
         for data in topic_data.partition_data:
             try:
-                answer = _append(context, acks, topic, data, pending)
+                if codes and topic is not None and codes.get((topic.name, data.index)):
+                    raise KafkaError(codes[topic.name, data.index])
+                answer = _append(context, acks, topic, data, pending, codes is not None)
             except KafkaError as error:
                 failed = True
-                answer = _refusal(data.index, error)
+                answer = _refusal(data, error, codes is not None)
             answers.append(answer)
         topics.append(TopicProduceResponse(name=name, topic_id=topic_data.topic_id, partition_responses=answers))
     if acks == 0:
@@ -81,7 +96,12 @@ def handle(context: RequestContext, request: ProduceRequest) -> ProduceResponse 
 
 
 def _append(
-    context: RequestContext, acks: int, topic: TopicReplicas | None, data: PartitionProduceData, pending: list[Pending]
+    context: RequestContext,
+    acks: int,
+    topic: TopicReplicas | None,
+    data: PartitionProduceData,
+    pending: list[Pending],
+    transaction_verified: bool,
 ) -> PartitionProduceResponse:
     if not -1 <= acks <= 1:
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
@@ -98,7 +118,11 @@ def _append(
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition without records")
     try:
         info = partition.append_as_leader(
-            data.records, now_ms=context.now_ms, produce_version=context.api_version, required_acks=acks
+            data.records,
+            now_ms=context.now_ms,
+            produce_version=context.api_version,
+            required_acks=acks,
+            transaction_verified=transaction_verified,
         )
     except StorageError as error:
         broker.storage_failed(error)
@@ -119,8 +143,14 @@ def _append(
     return answer
 
 
-def _refusal(index: int, error: KafkaError) -> PartitionProduceResponse:
-    answer = PartitionProduceResponse(index=index, error_code=error.code, base_offset=-1, error_message=error.message)
+def _refusal(data: PartitionProduceData, error: KafkaError, in_transaction: bool) -> PartitionProduceResponse:
+    code = error.code
+    if code is ErrorCode.INVALID_TXN_STATE and not in_transaction and read_header(data.records).is_transactional:
+        # A transactional batch in a request that names no transactional id: nobody could ever end that transaction.
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    answer = PartitionProduceResponse(
+        index=data.index, error_code=code, base_offset=-1, log_start_offset=-1, error_message=error.message
+    )
     if isinstance(error, RecordsRefused):
         answer.record_errors = [
             BatchIndexAndErrorMessage(batch_index=number, batch_index_error_message=text)
