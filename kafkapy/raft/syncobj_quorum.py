@@ -103,9 +103,13 @@ class SyncObjQuorum:
 
     def start(self, listener: QuorumListener, run_on_loop: RunOnLoop) -> None:
         """Begin in a thread of its own. `run_on_loop` is called from that thread and must not raise when the loop has ended."""
+        self.attach(listener, run_on_loop)
+        self._thread.start()
+
+    def attach(self, listener: QuorumListener, run_on_loop: RunOnLoop) -> None:
+        """Say who listens, without a thread: for a simulation, which calls `open` and `step` itself."""
         self._listener = listener
         self._run_on_loop = run_on_loop
-        self._thread.start()
 
     def propose(self, ticket: Ticket) -> None:
         """Queue a batch; a ticket of an epoch that is over is answered with NOT_CONTROLLER."""
@@ -118,6 +122,8 @@ class SyncObjQuorum:
         self._wake()
         if self._thread.ident is not None:
             self._thread.join()
+        if self._snapshot_thread is not None:
+            self._snapshot_thread.join()
         for descriptor in (self._wake_read, self._wake_write):
             os.close(descriptor)
 
@@ -156,20 +162,28 @@ class SyncObjQuorum:
 
     def _run(self) -> None:
         try:
-            raft = self._build()
+            self.open()
             while not self._stopping:
-                raft.doTick(self._hand_over(raft))
-                if self._failure is not None:
-                    raise self._failure
-            if self._snapshot_thread is not None:
-                self._snapshot_thread.join()
-            raft.destroy()
+                self.step()
+            self.close()
         except BaseException as error:
             log.critical("the metadata quorum has stopped", exc_info=True)
             self._tell(partial(self._listener.on_failure, error))
         self._resign()
 
-    def _build(self) -> Any:
+    def step(self, may_sleep: bool = True) -> None:
+        """One tick of the core: what is on disk is committed and applied, what was proposed is written. Then it sleeps until there is more."""
+        sleep_s = self._hand_over()
+        self._raft.doTick(sleep_s if may_sleep else 0.0)
+        if self._failure is not None:
+            raise self._failure
+
+    def close(self) -> None:
+        """Sync and close the journal."""
+        self._raft.destroy()
+
+    def open(self) -> None:
+        """Read what is on disk and build the core around it."""
         module = _pysyncobj()
         keep_from = 0
         if os.path.exists(self.snapshot_path):
@@ -204,10 +218,10 @@ class SyncObjQuorum:
         )
         raft._poller.subscribe(self._wake_read, self._on_wake, 1)
         self._raft = raft
-        return raft
 
-    def _hand_over(self, raft: Any) -> float:
+    def _hand_over(self) -> float:
         """Give the core what was proposed and tell how long its next tick may sleep."""
+        raft = self._raft
         self._awake = False
         handed_over = False
         while self._pending and len(self._in_flight) < ENTRIES_IN_FLIGHT_MAX:
