@@ -9,7 +9,8 @@ What is kept of the part that the table covers:
     a record whose key has no later record, if it has a value
     a tombstone (no value) likewise, until its batch's delete horizon has passed; the first round that meets it sets the horizon
     a marker while batches of its transaction are left, and then until its own delete horizon
-    the last batch of each producer that the log remembers, without records if need be: it holds the producer's last sequence
+    the last batch of each producer that the log remembers, without records if need be: it holds the producer's last sequence;
+      where a producer has only a marker, that stays as it is (Kafka would empty it and lose the producer's epoch in a recovery)
     the last batch of the part, likewise: it holds the last offset
     nothing of aborted transactions
 
@@ -201,7 +202,10 @@ class Compaction:
         else:
             spent = False
             discard = self._trail.is_aborted(header)
-        retain_empty = self._is_last_of_producer(header) or header.next_offset == task.first_uncleanable_offset
+        last_of_producer = self._is_last_of_producer(header)
+        retain_empty = last_of_producer or header.next_offset == task.first_uncleanable_offset
+        if discard and is_control and last_of_producer:
+            return batch  # Without its record it would not be taken for a marker, and the epoch would be forgotten after a crash.
         if discard:
             return emptied(header) if retain_empty else None
         if is_control:

@@ -7,8 +7,7 @@ whether the result is still wanted.
 
 from __future__ import annotations
 
-import json
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafkapy.log.txn_index import AbortedTxn
 
@@ -48,14 +47,9 @@ class CompactionTask(NamedTuple):
     aborted: list[AbortedTxn]
     producers: list[LastRecord]
 
-    def encode(self) -> bytes:
-        """One line of JSON."""
-        return json.dumps(self._asdict(), separators=(",", ":")).encode()
-
     @classmethod
-    def decode(cls, line: bytes) -> CompactionTask:
-        """The task that `encode` wrote."""
-        fields = json.loads(line)
+    def of(cls, fields: dict[str, Any]) -> CompactionTask:
+        """The task whose `_asdict()` became JSON and came back."""
         for name, kind in (("segments", SegmentSource), ("aborted", AbortedTxn), ("producers", LastRecord)):
             fields[name] = [kind(*values) for values in fields[name]]
         return cls(**fields)

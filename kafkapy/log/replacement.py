@@ -54,7 +54,8 @@ def new_cleaned_segment(log: Log, base_offset: int, now_ms: int) -> Segment:
 def replace_segments(log: Log, new: list[Segment], old: list[Segment]) -> list[str]:
     """Put `new` (as made by `new_cleaned_segment`, flushed) in the place of `old`; returns the old files to unlink later.
 
-    `old` are neighbours among the log's closed segments and `new` cover no other offsets. Both are in rising order.
+    `old` are neighbours among the log's closed segments and `new` cover no other offsets. Both are in rising order. The loop does not
+    wait for the disk here: the caller has the folder synced in a thread before it unlinks the old files.
     """
     first = log.segments.index(old[0])
     assert log.segments[first : first + len(old)] == old, "the segments to replace are not neighbours in the log"
@@ -64,8 +65,6 @@ def replace_segments(log: Log, new: list[Segment], old: list[Segment]) -> list[s
         segment.unload_indexes()
     for segment in reversed(new):
         segment.rename_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
-    with storage_errors(log.folder):
-        log.pool.fs.sync_folder(log.folder)
     end_offset = log.segments[first + len(old)].base_offset
     log.segments[first : first + len(old)] = new
     for segment, following in zip(new, [*new[1:], None], strict=True):
@@ -73,8 +72,6 @@ def replace_segments(log: Log, new: list[Segment], old: list[Segment]) -> list[s
     paths = mark_deleted(log, old)
     for segment in new:
         segment.rename_suffix(SWAP_SUFFIX, "")
-    with storage_errors(log.folder):
-        log.pool.fs.sync_folder(log.folder)
     return paths
 
 
