@@ -28,7 +28,7 @@ def _listener(ctx: click.Context, param: click.Parameter, value: str | None) -> 
         kafkapy start
         kafkapy start --data-dir ./data --listen localhost:9095
         kafkapy start --config server.properties --set log.retention.hours=24
-        kafkapy start --log-format json --log-level warning
+        kafkapy start --log-format json --log-level debug
         """,
 )
 @click.option(
