@@ -60,7 +60,7 @@ def sync_directory(path: str) -> None:
         os.close(descriptor)
 
 
-def replace_file(path: str, content: bytes) -> None:
+def replace_file(path: str, content: bytes | bytearray) -> None:
     """Put `content` at `path`, all or nothing, and durable when this returns."""
     fresh = path + ".new"
     descriptor = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -182,9 +182,13 @@ class Journal:
         self.size += len(record)
 
     def _rewrite(self) -> None:
-        parts = [MAGIC, _frame(self._state(), 0)]
-        parts += [_frame(_ENTRY.pack(b"E", entry.log_index, entry.term) + entry.command, 0) for entry in self.entries]
-        content = b"".join(parts)
+        """A new file is seen only when all of it is on disk, so each of its records vouches for those before; the state stands at the
+        end once more, to vouch for the last entry."""
+        state = self._state()
+        entries = [_ENTRY.pack(b"E", entry.log_index, entry.term) + entry.command for entry in self.entries]
+        content = bytearray(MAGIC)
+        for body in (state, *entries, state):
+            content += _frame(body, len(content))
         replace_file(self.path, content)
         if self._descriptor >= 0:
             os.close(self._descriptor)
@@ -262,7 +266,7 @@ def _frame(body: bytes, durable: int) -> bytes:
     return len(body).to_bytes(4, "big") + crc32c(checked).to_bytes(4, "big") + checked
 
 
-def _write_all(descriptor: int, content: bytes, path: str) -> None:
+def _write_all(descriptor: int, content: bytes | bytearray, path: str) -> None:
     """Write everything or raise: a short write is a full disk, and what follows a hole would be thought damaged."""
     view = memoryview(content)
     while view:

@@ -138,8 +138,10 @@ class MetadataNode:
             log.info("not the active controller any more")
         self.controller.resign(self.image)
 
-    def on_snapshot_due(self, position: SnapshotPosition) -> Callable[[], bytes]:
+    def on_snapshot_due(self, position: SnapshotPosition) -> Callable[[], bytes] | None:
         """See QuorumListener."""
+        if self._stopping or self.image.next_offset != position.end_offset:
+            return None
         return self._loader.prepare_snapshot(position)
 
     def on_snapshot_received(self, position: SnapshotPosition, content: bytes) -> None:

@@ -86,9 +86,10 @@ class QuorumListener(Protocol):
     def on_resigned(self) -> None:
         """It may not any more. Tickets without an outcome are told after this."""
 
-    def on_snapshot_due(self, position: SnapshotPosition) -> Callable[[], bytes]:
+    def on_snapshot_due(self, position: SnapshotPosition) -> Callable[[], bytes] | None:
         """Asked when exactly the batches before `position` have been told. The function returned runs off the loop: it makes a snapshot
-        durable and returns its bytes, and only then does the journal forget what they cover."""
+        durable and returns its bytes, and only then does the journal forget what they cover. None: not now, because the image on disk
+        was ahead of what has been told again since the start."""
 
     def on_snapshot_received(self, position: SnapshotPosition, content: bytes) -> None:
         """The leader has sent a snapshot in place of the batches that it no longer has."""

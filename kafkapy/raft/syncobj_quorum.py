@@ -140,6 +140,9 @@ class SyncObjQuorum:
     def _begin_snapshot(self, last: Entry, prev: Entry, position: SnapshotPosition) -> None:
         """On the loop, right behind the batches that the snapshot covers: the image is exactly the one to write."""
         write = self._listener.on_snapshot_due(position)
+        if write is None:
+            self._snapshot_state = _pysyncobj().SERIALIZER_STATE.FAILED
+            return
         self._snapshot_thread = threading.Thread(
             target=self._write_snapshot, args=(write, last, prev, position), name="kafkapy-snapshot"
         )
@@ -230,7 +233,7 @@ class SyncObjQuorum:
                 self._in_flight.append(tickets)
                 raft._applyCommand(encode_batches(tickets[0].epoch, tickets), None)
                 handed_over = True
-        if self._unsaved_bytes and self._snapshot_state == 0 and self._snapshot_is_due():
+        if self._unsaved_bytes and self._snapshot_state == 0 and raft.isReady() and self._snapshot_is_due():
             raft.forceLogCompaction()
         if self.other_voters:
             return TICK_VOTERS_S

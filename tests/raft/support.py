@@ -31,6 +31,11 @@ class QueueLoop:
         while not condition():
             self._callbacks.get(timeout=timeout_s)()
 
+    def run_all(self) -> None:
+        """Run what is there."""
+        while not self._callbacks.empty():
+            self._callbacks.get()()
+
 
 def counting_uuids() -> Callable[[], bytes]:
     """Ids that are the same in every run."""
@@ -52,11 +57,19 @@ def identity(node_id: int = 1, log_dir: bytes = b"D" * 16) -> NodeIdentity:
 class RunningNode:
     """A metadata node on a quorum, with everything that the shell gives it."""
 
-    def __init__(self, folder: str, quorum: Quorum, loop: QueueLoop | None = None) -> None:
+    def __init__(
+        self,
+        folder: str,
+        quorum: Quorum,
+        loop: QueueLoop | None = None,
+        node_id: int = 1,
+        voters: tuple[int, ...] = (1,),
+    ) -> None:
+        self.node_id = node_id
         self.loop = loop or QueueLoop()
         self.config = BrokerConfig()
         self.controller = Controller(quorum, CLUSTER_ID, lambda: self.config, counting_uuids())
-        self.node = MetadataNode(MetadataSettings(1, CLUSTER_ID, folder, (1,)), quorum, self.controller)
+        self.node = MetadataNode(MetadataSettings(node_id, CLUSTER_ID, folder, voters), quorum, self.controller)
         self.published: list[Any] = []
         self.woken: list[Hashable] = []
         self.failures: list[BaseException] = []
@@ -73,7 +86,7 @@ class RunningNode:
             on_failure=self.failures.append,
             now_ms=lambda: self.now_ms,
         )
-        self.node.register(identity())
+        self.node.register(identity(self.node_id))
         return self
 
     def wait_ready(self) -> RunningNode:

@@ -1,0 +1,238 @@
+"""Three voters over a network in memory, stepped by hand: the seams hold for more than one voter.
+
+No thread, no clock and no socket: a voter stands for election when the test says so, messages travel when the test pumps them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkapy.raft.quorum import Outcome, Ticket
+from kafkapy.raft.syncobj_quorum import SyncObjQuorum, voter_transport
+from kafkapy.raft.topics import create_topics
+from kafkapy.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tests.raft.support import QueueLoop, RunningNode
+
+VOTERS = (1, 2, 3)
+
+
+class Network:
+    """Who can reach whom."""
+
+    def __init__(self) -> None:
+        self.transports: dict[str, Any] = {}
+        self.cut_off: set[str] = set()
+
+    def transport_class(self) -> type:
+        """A transport of this network."""
+        network = self
+
+        class MemoryTransport(voter_transport()):  # type: ignore[misc]
+            """Delivers into the other voter's inbox."""
+
+            def __init__(self, voter: Any, own_node: Any, other_nodes: Any) -> None:
+                super().__init__(voter, own_node, other_nodes)
+                self.own = own_node.id
+                self.nodes = {node.id: node for node in other_nodes}
+                self.inbox: deque[tuple[str, dict[str, Any]]] = deque()
+                self.connected = False
+                network.transports[self.own] = self
+
+            def deliver(self, node: Any, message: dict[str, Any]) -> bool:
+                if {self.own, node.id} & network.cut_off or node.id not in network.transports:
+                    return False
+                network.transports[node.id].inbox.append((self.own, message))
+                return True
+
+            def pump(self) -> None:
+                if not self.connected:
+                    self.connected = True
+                    for node in self.nodes.values():
+                        self._onNodeConnected(node)
+                while self.inbox:
+                    sender, message = self.inbox.popleft()
+                    if not {self.own, sender} & network.cut_off:
+                        self.receive(self.nodes[sender], message)
+
+        return MemoryTransport
+
+
+class Voter:
+    """A node on a quorum that is stepped by hand."""
+
+    def __init__(self, network: Network, root: Path, node_id: int, **options: Any) -> None:
+        folder = root / str(node_id) / "__cluster_metadata-0"
+        folder.mkdir(parents=True, exist_ok=True)
+        others = [voter for voter in VOTERS if voter != node_id]
+        self.quorum = SyncObjQuorum(
+            str(folder), node_id, others, network.transport_class(), wall_clock_ms=lambda: 1000, **options
+        )
+        self.quorum.start = self.quorum.attach  # type: ignore[method-assign]
+        self.running = RunningNode(str(folder), self.quorum, QueueLoop(), node_id, VOTERS).start()
+        self.quorum.open()
+        self.transport = network.transports[str(node_id)]
+
+    @property
+    def image(self) -> Any:
+        return self.running.node.image
+
+    def step(self) -> None:
+        self.transport.pump()
+        self.quorum._raft._SyncObj__newAppendEntriesTime = 0  # A heartbeat is due.
+        self.quorum.step(may_sleep=False)
+        self.running.loop.run_all()
+        assert not self.running.failures, self.running.failures
+
+    def stand_for_election(self) -> None:
+        self.quorum._raft._SyncObj__raftElectionDeadline = 0
+
+
+class Cluster:
+    """Three voters."""
+
+    def __init__(self, root: Path, **options: Any) -> None:
+        self.network = Network()
+        self.root = root
+        self.options = options
+        self.voters = {node_id: Voter(self.network, root, node_id, **options) for node_id in VOTERS}
+        for voter in self.voters.values():
+            self.hold(voter)
+
+    @staticmethod
+    def hold(voter: Voter) -> None:
+        """No elections but those that the test asks for."""
+        voter.quorum._raft._SyncObj__generateRaftTimeout = lambda: 1e9
+        voter.quorum._raft._SyncObj__raftElectionDeadline = 1e12
+
+    def run(self, rounds: int = 12) -> None:
+        for _ in range(rounds):
+            for voter in self.voters.values():
+                voter.step()
+
+    def elect(self, node_id: int) -> Voter:
+        self.run(2)
+        self.voters[node_id].stand_for_election()
+        self.run()
+        leader = self.voters[node_id]
+        assert leader.running.controller.is_active
+        return leader
+
+    def kill(self, node_id: int) -> None:
+        self.network.transports.pop(str(node_id))
+        self.voters.pop(node_id)
+
+    def restart(self, node_id: int) -> Voter:
+        voter = self.voters[node_id] = Voter(self.network, self.root, node_id, **self.options)
+        self.hold(voter)
+        return voter
+
+    def assert_equal(self) -> None:
+        images = [voter.image for voter in self.voters.values()]
+        assert all(image == images[0] for image in images)
+
+
+def _create(voter: Voter, name: str) -> Ticket:
+    controller = voter.running.controller
+    request = CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=1, replication_factor=1)])
+    decision = create_topics(controller.require_active(), request, voter.running.config, controller.new_uuid)
+    assert decision.response.topics[0].error_code == 0, decision.response
+    ticket = controller.submit(decision, 1)
+    assert ticket is not None
+    return ticket
+
+
+def test_all_voters_follow_the_same_log(tmp_path: Path) -> None:
+    """What the leader decides is replayed by everybody, at the same offsets."""
+    cluster = Cluster(tmp_path)
+    leader = cluster.elect(1)
+    ticket = _create(leader, "orders")
+    cluster.run()
+    assert ticket.outcome is Outcome.COMMITTED
+    cluster.assert_equal()
+    assert "orders" in cluster.voters[3].image.topics.by_name
+    assert [voter.running.controller.is_active for voter in cluster.voters.values()] == [True, False, False]
+    logs = {(tmp_path / str(n) / "__cluster_metadata-0" / f"{0:020d}.log").read_bytes() for n in VOTERS}
+    assert len(logs) == 1
+
+
+def test_a_new_leader_opens_the_next_epoch_and_keeps_what_was_acknowledged(tmp_path: Path) -> None:
+    """The old leader's acknowledged change outlives it, and the new epoch begins with a LeaderChange."""
+    cluster = Cluster(tmp_path)
+    ticket = _create(cluster.elect(1), "kept")
+    cluster.run()
+    assert ticket.outcome is Outcome.COMMITTED
+    cluster.kill(1)
+    leader = cluster.elect(2)
+    assert leader.image.epoch == 2
+    assert "kept" in leader.image.topics.by_name
+    _create(leader, "new")
+    cluster.run()
+    cluster.restart(1)
+    cluster.run(20)
+    cluster.assert_equal()
+    assert "new" in cluster.voters[1].image.topics.by_name
+
+
+def test_a_leader_without_a_quorum_acknowledges_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What it proposed alone is replaced by the log of the majority, and nobody was told that it counts."""
+    caplog.set_level(logging.CRITICAL + 1, "pysyncobj.syncobj")
+    cluster = Cluster(tmp_path)
+    old = cluster.elect(1)
+    cluster.network.cut_off = {"1"}
+    lost = _create(old, "lost")
+    cluster.run()
+    assert lost.outcome is Outcome.PENDING
+    new = cluster.elect(2)
+    _create(new, "won")
+    cluster.run()
+    cluster.network.cut_off = set()
+    cluster.run(20)
+    assert lost.outcome is Outcome.UNKNOWN
+    assert not old.running.controller.is_active
+    cluster.assert_equal()
+    assert set(old.image.topics.by_name) == {"won"}
+
+
+def test_a_forgotten_vote_is_remembered(tmp_path: Path) -> None:
+    """A voter that restarts knows its term and whom it has voted for."""
+    cluster = Cluster(tmp_path)
+    cluster.elect(1)
+    term = cluster.voters[2].quorum._journal.term
+    assert (term, cluster.voters[2].quorum._journal.vote) == (1, "1")
+    cluster.kill(2)
+    again = cluster.restart(2)
+    assert (again.quorum._journal.term, again.quorum._journal.vote) == (1, "1")
+    assert again.quorum._raft.raftCurrentTerm == 1
+
+
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # pysyncobj leaves the file it sends to the collector.
+def test_a_voter_that_was_away_for_long_is_sent_a_snapshot(tmp_path: Path) -> None:
+    """The leader no longer has the entries, so the snapshot takes the place of the follower's whole log."""
+    cluster = Cluster(tmp_path, snapshot_bytes=2000)
+    leader = cluster.elect(1)
+    _create(leader, "old")
+    cluster.run()
+    cluster.network.cut_off = {"3"}
+    for number in range(40):
+        _create(leader, f"topic-{number}")
+        cluster.run(4)
+        for voter in cluster.voters.values():
+            if voter.quorum._snapshot_thread is not None:
+                voter.quorum._snapshot_thread.join()
+    assert leader.quorum._journal.entries[0].log_index > cluster.voters[3].quorum._journal.entries[-1].log_index
+    cluster.network.cut_off = set()
+    cluster.run(60)
+    cluster.assert_equal()
+    _, image = cluster.voters[3].running.published[-1]
+    assert len(image.topics) == 41
+    cluster.kill(3)
+    cluster.restart(3)
+    cluster.run(20)
+    cluster.assert_equal()
