@@ -47,6 +47,7 @@ from kafkapy.server.waiting import Waiting
 if TYPE_CHECKING:
     from kafkapy.config.broker_config import BrokerConfig
     from kafkapy.log.partition import Partition
+    from kafkapy.server.cleaner import Cleaner
     from kafkapy.types import TopicPartition
 
 log = logging.getLogger("kafkapy.broker")
@@ -54,8 +55,9 @@ log = logging.getLogger("kafkapy.broker")
 # When queued.max.request.bytes is not set, frames in flight may hold this much; clients beyond it wait in their sockets.
 REQUEST_MEMORY_BYTES_DEFAULT = 1 << 30
 
-
 PRODUCER_IDS_TIMEOUT_MS = 10_000
+
+CLEANER_DELAY_S = 1.0
 
 
 def run(config: BrokerConfig) -> int:
@@ -74,6 +76,7 @@ class Broker:
         self.clock_ms = Clock()
         self.failure: BaseException | None = None
         self.port = 0
+        self._cleaner: Cleaner | None = None
         self._stop = trio.Event()
         self._token: trio.lowlevel.TrioToken | None = None
 
@@ -164,6 +167,7 @@ class Broker:
         self.deleter.delete_later(self.logs.deleted_folders, 0)
         self.dispatcher = Dispatcher(self, self.waiting, self.clock_ms, self.server.connection_closed)
         nursery.start_soon(self.server.serve, self.dispatcher)
+        nursery.start_soon(self._run_cleaner)
         maintenance.start(self, nursery)
 
     def _join_cluster(self) -> trio.Event:
@@ -198,6 +202,14 @@ class Broker:
         )
         self.metadata.register(self._identity())
         return self._unfenced
+
+    async def _run_cleaner(self) -> None:
+        """Compaction has nothing to do in a broker's first second, so not even its code is loaded before that is over."""
+        await trio.sleep(CLEANER_DELAY_S)
+        from kafkapy.server.cleaner import Cleaner
+
+        self._cleaner = Cleaner(self.replicas.all_partitions, self.config, self.clock_ms, self.storage_failed)
+        await self._cleaner.run()
 
     def _request_producer_ids(self) -> None:
         """Have the controller give this broker the next block; it comes with the metadata."""
@@ -283,8 +295,9 @@ class Broker:
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Take on a configuration with other dynamic changes; who needs a value asks for it each time."""
-        self.config = config
-        self.server.config = config
+        self.config = self.server.config = config
+        if self._cleaner is not None:
+            self._cleaner.config = config
 
     def wake(self, key: Hashable) -> None:
         """See BrokerView."""
@@ -312,7 +325,9 @@ class Broker:
             doomed = partition.log.delete_old_segments(self.clock_ms(), partition.high_watermark)
             self.deleter.delete_later(doomed, partition.log.config.file_delete_delay_ms)
 
-        await self._visit_partitions(visit)
+        # Idle logs too: what nobody has touched since the start grows old like the rest.
+        stored = [one for one in self.replicas.all_partitions() if self.logs.contains(one.topic_partition)]
+        await maintenance.in_slices(stored, visit, self.storage_failed)
 
     async def sweep_flushes(self) -> None:
         """Flush logs whose flush.ms is over."""

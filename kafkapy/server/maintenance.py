@@ -50,7 +50,8 @@ async def in_slices(
 ) -> None:
     """Visit every partition, giving way now and then; a failed disk is reported and the walk goes on."""
     for position, partition in enumerate(partitions):
-        if position % PARTITIONS_PER_SLICE == 0:
+        # A log that has to be opened first takes as long as a whole slice of open ones.
+        if position % PARTITIONS_PER_SLICE == 0 or partition.opened is None:
             await trio.lowlevel.checkpoint()
         try:
             visit(partition)
