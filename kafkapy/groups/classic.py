@@ -12,7 +12,7 @@ from typing import Protocol
 from kafkapy.coordination import NOTHING, Caller, Outcome, Reply, coordinator_code
 from kafkapy.errors import ErrorCode, KafkaError
 from kafkapy.groups.classic_group import ClassicGroup, ClassicMember, protocols_of
-from kafkapy.groups.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS, Rebalancer
+from kafkapy.groups.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS, ClassicConfig, Rebalancer
 from kafkapy.groups.records import group_metadata_record
 from kafkapy.groups.states import Action, Event, GroupState, step
 from kafkapy.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -75,10 +75,6 @@ class ClassicProtocol:
             return NOTHING
 
     def _join(self, caller: Caller, request: JoinGroupRequest, reply: Reply) -> Outcome:
-        config = self._config()
-        timeout_ms = request.session_timeout_ms
-        if not config.group_min_session_timeout_ms <= timeout_ms <= config.group_max_session_timeout_ms:
-            raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
         member_id = request.member_id
         group = self._store.classic_group(request.group_id)
         if group is None:
@@ -165,7 +161,7 @@ class ClassicProtocol:
             request.group_instance_id,
             caller.client_id,
             caller.client_host,
-            _rebalance_timeout_ms(caller, request),
+            rebalance_timeout_ms(caller, request),
             request.session_timeout_ms,
             protocols,
         )
@@ -209,7 +205,7 @@ class ClassicProtocol:
         reply: Reply,
     ) -> None:
         earlier = member.join_reply
-        group.update(member, protocols, _rebalance_timeout_ms(caller, request), request.session_timeout_ms)
+        group.update(member, protocols, rebalance_timeout_ms(caller, request), request.session_timeout_ms)
         group.await_join(member, reply)
         if earlier is not None:
             # The client sent the request again, over another connection: nobody reads the first answer any more, but
@@ -363,8 +359,8 @@ class ClassicProtocol:
         events: set[Event] = set()
         for leaver in leavers:
             code = self._remove_leaver(group, leaver, events) if group is not None else ErrorCode.UNKNOWN_MEMBER_ID
-            results.append(_leave_result(leaver, code))
-        response = _leave_response(caller, results)
+            results.append(leave_result(leaver, code))
+        response = leave_response(caller, results)
         outcome = NOTHING
         if group is not None and events:
             reason = f"{', '.join(leaver.member_id or leaver.group_instance_id or '?' for leaver in leavers)} left"
@@ -410,7 +406,13 @@ def join_error(caller: Caller, member_id: str, code: ErrorCode) -> JoinGroupResp
     return JoinGroupResponse(error_code=code, member_id=member_id, protocol_name=name)
 
 
-def _rebalance_timeout_ms(caller: Caller, request: JoinGroupRequest) -> int:
+def check_session_timeout(config: ClassicConfig, timeout_ms: int) -> None:
+    """Refuse a session that is too short for the network or too long for the group."""
+    if not config.group_min_session_timeout_ms <= timeout_ms <= config.group_max_session_timeout_ms:
+        raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
+
+
+def rebalance_timeout_ms(caller: Caller, request: JoinGroupRequest) -> int:
     """Version 0 has no such field: there the session timeout counts for both."""
     return request.rebalance_timeout_ms if caller.api_version > 0 else request.session_timeout_ms
 
@@ -425,11 +427,12 @@ def _differ(claimed: str | None, actual: str | None) -> bool:
     return claimed is not None and actual is not None and claimed != actual
 
 
-def _leave_result(leaver: MemberIdentity, code: ErrorCode) -> MemberResponse:
+def leave_result(leaver: MemberIdentity, code: ErrorCode) -> MemberResponse:
+    """How it went for one of the leavers."""
     return MemberResponse(member_id=leaver.member_id, group_instance_id=leaver.group_instance_id, error_code=code)
 
 
-def _leave_response(caller: Caller, results: list[MemberResponse]) -> LeaveGroupResponse:
+def leave_response(caller: Caller, results: list[MemberResponse]) -> LeaveGroupResponse:
     """Up to version 2 there is one leaver, and its error is the answer's."""
     if caller.api_version < MANY_LEAVERS_VERSION:
         return LeaveGroupResponse(error_code=results[0].error_code)

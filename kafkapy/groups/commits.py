@@ -12,10 +12,15 @@ from kafkapy.coordination import Record
 from kafkapy.errors import ErrorCode, KafkaError
 from kafkapy.groups.classic import check_allowed
 from kafkapy.groups.classic_group import ClassicGroup
+from kafkapy.groups.consumer_group import ConsumerGroup
 from kafkapy.groups.offsets import NO_EXPIRY, CommittedOffset, OffsetStore
 from kafkapy.groups.records import offset_record, offset_tombstone
 from kafkapy.groups.states import Event, GroupState
 from kafkapy.types import ZERO_UUID
+
+# From this version of OffsetCommit on members of consumer groups can commit, and a group that does not exist is called
+# so.
+MEMBER_EPOCH_VERSION = 9
 
 # What OffsetFetch answers where nothing is committed.
 NO_OFFSET = -1
@@ -72,6 +77,53 @@ def check_classic_commit(
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
     if not in_transaction:
         check_allowed(group, Event.COMMIT)
+
+
+def check_consumer_commit(
+    group: ConsumerGroup,
+    member_id: str,
+    instance_id: str | None,
+    epoch: int,
+    commits: Iterable[Commit],
+    *,
+    api_version: int | None,
+) -> None:
+    """As `check_classic_commit`, for a consumer group; `api_version` is None in a transaction.
+
+    A member that is an epoch or more behind may still commit for partitions that it has owned since then: it has not
+    heard of its new epoch yet, and nobody else can have committed for them.
+    """
+    in_transaction = api_version is None
+    if epoch < 0 and not group.members:
+        return
+    if in_transaction and epoch < 0 and not member_id and instance_id is None:
+        return
+    member = group.members.get(member_id)
+    if member is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+    if member.classic is not None or in_transaction:
+        if epoch != member.epoch:
+            raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+        return
+    if api_version is not None and api_version < MEMBER_EPOCH_VERSION:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    if epoch == member.epoch:
+        return
+    for commit in commits:
+        since = member.assigned.get(commit.topic_id, {}).get(commit.partition)
+        if since is None or not since <= epoch < member.epoch:
+            raise KafkaError(ErrorCode.STALE_MEMBER_EPOCH)
+
+
+def check_consumer_fetch(group: ConsumerGroup, member_id: str | None, epoch: int) -> None:
+    """Refuse to show offsets to somebody who says to be a member and is none, or not any more."""
+    if member_id is None and epoch < 0:
+        return
+    member = group.members.get(member_id or "")
+    if member is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+    if epoch != member.epoch:
+        raise KafkaError(ErrorCode.STALE_MEMBER_EPOCH)
 
 
 def commit_records(

@@ -16,7 +16,8 @@ Pure: it reads no clock, opens no socket and never waits. It is driven from four
    waits. `on_earlier` is called from anywhere in here when that deadline moved forward, so that the task shortens its
    sleep. `now_ms` must be the same clock as the requests' and must not jump back.
 
-And when topics were deleted: `topics_deleted(names, now_ms)`.
+And when topics were created, extended or deleted: `topics_changed()`; for the deleted ones `topics_deleted(names,
+now_ms)`.
 """
 
 from __future__ import annotations
@@ -26,11 +27,38 @@ from typing import Any, Protocol
 
 from kafkapy.coordination import Caller, Outcome, Reply, coordinator_code
 from kafkapy.errors import ErrorCode, KafkaError
+from kafkapy.groups.classic import check_session_timeout, join_error
 from kafkapy.groups.classic_group import ClassicGroup
-from kafkapy.groups.commits import Commit, FetchedOffset, check_classic_commit, commit_records, fetch_offsets
-from kafkapy.groups.shard import GroupsConfig, ListedGroup, OffsetsLog, Producer, Shard, ShardState
+from kafkapy.groups.commits import (
+    MEMBER_EPOCH_VERSION,
+    Commit,
+    FetchedOffset,
+    check_classic_commit,
+    check_consumer_commit,
+    check_consumer_fetch,
+    commit_records,
+    fetch_offsets,
+)
+from kafkapy.groups.consumer_changes import Catalog
+from kafkapy.groups.consumer_group import ConsumerGroup
+from kafkapy.groups.consumer_protocol import GroupTimes, default_assignor, refusal
+from kafkapy.groups.consumer_records import group_tombstones
+from kafkapy.groups.shard import (
+    GroupsConfig,
+    ListedGroup,
+    OffsetsLog,
+    Parts,
+    Producer,
+    Shard,
+    ShardState,
+    TopicsView,
+)
 from kafkapy.groups.timers import TimerQueue
 from kafkapy.hashing import partition_for
+from kafkapy.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from kafkapy.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkapy.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kafkapy.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -38,32 +66,28 @@ from kafkapy.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
-# From this version of OffsetCommit on a group that does not exist is called so.
-GROUP_NOT_FOUND_VERSION = 9
-
 
 class CoordinatorConfig(GroupsConfig, Protocol):
     """All configuration keys that the coordinator looks at."""
 
     offsets_topic_num_partitions: int
+    group_consumer_session_timeout_ms: int
+    group_consumer_heartbeat_interval_ms: int
+    group_consumer_assignment_interval_ms: int
+    group_coordinator_rebalance_protocols: tuple[str, ...]
 
 
-class Topic(Protocol):
-    """A topic as the cluster knows it."""
+class BrokerTimes:
+    """What a group's timeouts and intervals are when it sets none of its own."""
 
-    topic_id: bytes
-    partition_count: int
-
-
-class Catalog(Protocol):
-    """All topics of the cluster, by name and by id."""
-
-    topics: Any
-    by_id: Any
+    def __init__(self, config: CoordinatorConfig) -> None:
+        self.consumer_session_timeout_ms = config.group_consumer_session_timeout_ms
+        self.consumer_heartbeat_interval_ms = config.group_consumer_heartbeat_interval_ms
+        self.consumer_assignment_interval_ms = config.group_consumer_assignment_interval_ms
 
 
 class GroupCoordinator:
-    """All groups that this broker coordinates. `config` is asked each time: a configuration is replaced, never changed."""
+    """All groups that this broker coordinates. `config` is asked each time, for it is replaced when it changes."""
 
     def __init__(
         self,
@@ -73,13 +97,15 @@ class GroupCoordinator:
         new_id: Callable[[], str],
         wake: Callable[[Hashable], None],
         on_earlier: Callable[[], None] | None = None,
+        group_times: Callable[[str], GroupTimes] | None = None,
     ) -> None:
         self.config = config
         self.catalog = catalog
         self.timers = TimerQueue(on_earlier)
         self.shards: dict[int, Shard] = {}
-        self._log = offsets_log
-        self._new_id = new_id
+        self._topics = TopicsView(catalog)
+        group_times = group_times or (lambda group_id: BrokerTimes(config()))
+        self._parts = Parts(config, group_times, self._topics, offsets_log, self.timers, new_id)
         self._wake = wake
 
     # Leadership.
@@ -87,7 +113,7 @@ class GroupCoordinator:
     def elected(self, partition: int) -> Shard:
         """This broker leads the partition now; its groups are served after `loaded`."""
         assert partition not in self.shards, f"__consumer_offsets-{partition} is led already"
-        shard = Shard(partition, self.config, self._log, self.timers, self._new_id)
+        shard = Shard(partition, self._parts)
         self.shards[partition] = shard
         return shard
 
@@ -130,9 +156,14 @@ class GroupCoordinator:
             if shard.state is ShardState.ACTIVE:
                 shard.fired(key, now_ms)
 
+    def topics_changed(self) -> None:
+        """Topics were created, extended or deleted; consumer groups look at theirs with the next heartbeat."""
+        self._topics.version += 1
+
     def topics_deleted(self, topics: Iterable[str], now_ms: int) -> None:
         """Drop the offsets of topics that are gone."""
         names = frozenset(topics)
+        self.topics_changed()
         for shard in list(self.shards.values()):
             if shard.state is ShardState.ACTIVE:
                 shard.topics_deleted(names, now_ms)
@@ -170,9 +201,20 @@ class GroupCoordinator:
         """JoinGroup; the answer comes when the whole group has joined."""
         try:
             shard = self._member_shard(request.group_id)
+            check_session_timeout(self.config(), request.session_timeout_ms)
         except KafkaError as error:
-            return JoinGroupResponse(error_code=error.code, member_id=request.member_id)
+            return join_error(caller, request.member_id, error.code)
         reply = self.new_reply()
+        group = shard.consumer_groups.get(request.group_id)
+        if group is not None and (group.members or request.member_id):
+            shard.carry_out(shard.mixed.join(group, caller, request, reply), caller.now_ms)
+            return reply
+        if group is not None:
+            # An empty group takes the kind of whoever comes first.
+            shard.carry_out(Outcome(list(group_tombstones(group))), caller.now_ms)
+            if request.group_id in shard.consumer_groups:
+                reply.give(join_error(caller, request.member_id, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+                return reply
         shard.carry_out(shard.classic.join(caller, request, reply), caller.now_ms)
         return reply
 
@@ -183,7 +225,12 @@ class GroupCoordinator:
         except KafkaError as error:
             return SyncGroupResponse(error_code=error.code)
         reply = self.new_reply()
-        shard.carry_out(shard.classic.sync(caller, request, reply), caller.now_ms)
+        group = shard.consumer_groups.get(request.group_id)
+        if group is not None:
+            outcome = shard.mixed.sync(group, caller, request, reply)
+        else:
+            outcome = shard.classic.sync(caller, request, reply)
+        shard.carry_out(outcome, caller.now_ms)
         return reply
 
     def heartbeat(self, caller: Caller, request: HeartbeatRequest) -> HeartbeatResponse:
@@ -194,6 +241,9 @@ class GroupCoordinator:
             if error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 return HeartbeatResponse()
             return HeartbeatResponse(error_code=error.code)
+        group = shard.consumer_groups.get(request.group_id)
+        if group is not None:
+            return shard.mixed.heartbeat(group, caller, request)
         return shard.classic.heartbeat(caller, request)
 
     def leave_group(self, caller: Caller, request: LeaveGroupRequest) -> LeaveGroupResponse | Reply:
@@ -203,8 +253,44 @@ class GroupCoordinator:
         except KafkaError as error:
             return LeaveGroupResponse(error_code=error.code)
         reply = self.new_reply()
-        shard.carry_out(shard.classic.leave(caller, request, reply), caller.now_ms)
+        group = shard.consumer_groups.get(request.group_id)
+        if group is not None:
+            outcome = shard.mixed.leave(group, caller, request, reply)
+        else:
+            outcome = shard.classic.leave(caller, request, reply)
+        shard.carry_out(outcome, caller.now_ms)
         return reply
+
+    # The consumer protocol.
+
+    def consumer_group_heartbeat(
+        self, caller: Caller, request: ConsumerGroupHeartbeatRequest
+    ) -> ConsumerGroupHeartbeatResponse | Reply:
+        """ConsumerGroupHeartbeat."""
+        try:
+            self._check_consumer_protocol()
+            # A request without a group id is refused by the protocol, with a sentence, not by the search for its shard.
+            shard = self.shard_of(request.group_id)
+        except KafkaError as error:
+            return refusal(error)
+        reply = self.new_reply()
+        shard.carry_out(shard.consumer.heartbeat(caller, request, reply), caller.now_ms)
+        return reply
+
+    def describe_consumer_group(self, group_id: str) -> ConsumerGroup:
+        """The group for ConsumerGroupDescribe."""
+        self._check_consumer_protocol()
+        return self._member_shard(group_id).described_consumer_group(group_id)
+
+    def assignor_of(self, group: ConsumerGroup) -> str:
+        """The assignor that the members of a group chose, or that the broker chose for them."""
+        return group.preferred_assignor(group.members.values()) or default_assignor(
+            self.config().group_consumer_assignors
+        )
+
+    def _check_consumer_protocol(self) -> None:
+        if "consumer" not in self.config().group_coordinator_rebalance_protocols:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "The consumer group protocol is disabled.")
 
     # Offsets.
 
@@ -224,7 +310,7 @@ class GroupCoordinator:
         reply = self.new_reply()
         try:
             shard = self.shard_of(group_id)
-            self._check_commit(shard, caller, group_id, member)
+            self._check_commit(shard, caller, group_id, member, commits)
         except KafkaError as error:
             reply.give(answer([error.code] * len(commits)))
             return reply
@@ -234,19 +320,29 @@ class GroupCoordinator:
         shard.carry_out(Outcome(records, _answer_commit(reply, answer, codes)), caller.now_ms)
         return reply
 
-    def _check_commit(self, shard: Shard, caller: Caller, group_id: str, member: tuple[str, str | None, int]) -> None:
+    def _check_commit(
+        self,
+        shard: Shard,
+        caller: Caller,
+        group_id: str,
+        member: tuple[str, str | None, int],
+        commits: list[Commit],
+    ) -> None:
         member_id, instance_id, generation = member
-        group = shard.classic_group(group_id)
+        group = shard.group(group_id)
         if group is None:
             if generation >= 0:
-                is_new = caller.api_version >= GROUP_NOT_FOUND_VERSION
+                is_new = caller.api_version >= MEMBER_EPOCH_VERSION
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION)
-            return
-        check_classic_commit(group, member_id, instance_id, generation, in_transaction=False)
-        committer = group.members.get(member_id)
-        if committer is not None:
-            # Whoever commits is alive.
-            shard.rebalancer.extend_session(group, committer, caller.now_ms)
+        elif isinstance(group, ConsumerGroup):
+            version = caller.api_version
+            check_consumer_commit(group, member_id, instance_id, generation, commits, api_version=version)
+        else:
+            check_classic_commit(group, member_id, instance_id, generation, in_transaction=False)
+            committer = group.members.get(member_id)
+            if committer is not None:
+                # Whoever commits is alive.
+                shard.rebalancer.extend_session(group, committer, caller.now_ms)
 
     def commit_transactional_offsets(
         self,
@@ -262,8 +358,10 @@ class GroupCoordinator:
         member_id, instance_id, generation = member
         try:
             shard = self._member_shard(group_id)
-            group = shard.classic_group(group_id)
-            if group is not None:
+            group = shard.group(group_id)
+            if isinstance(group, ConsumerGroup):
+                check_consumer_commit(group, member_id, instance_id, generation, commits, api_version=None)
+            elif group is not None:
                 check_classic_commit(group, member_id, instance_id, generation, in_transaction=True)
             elif generation >= 0:
                 raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
@@ -297,8 +395,13 @@ class GroupCoordinator:
         return reply
 
     def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int, now_ms: int) -> None:
-        """Refuse an OffsetFetch that this broker cannot answer. Anybody may read a classic group's offsets."""
-        self.shard_of(group_id)
+        """Refuse an OffsetFetch that this broker cannot answer, or of a member that is not current.
+
+        Anybody may read a classic group's offsets.
+        """
+        group = self.shard_of(group_id).consumer_groups.get(group_id)
+        if group is not None:
+            check_consumer_fetch(group, member_id, member_epoch)
 
     def fetch_offsets(
         self, group_id: str, topic: str, topic_id: bytes, partitions: Iterable[int], *, require_stable: bool

@@ -22,16 +22,30 @@ from typing import NamedTuple, Protocol
 
 from kafkapy.coordination import Done, Outcome, Record
 from kafkapy.errors import ErrorCode, KafkaError
+from kafkapy.groups import consumer_group
 from kafkapy.groups.classic import ClassicProtocol, check_allowed
-from kafkapy.groups.classic_group import ClassicGroup
+from kafkapy.groups.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
 from kafkapy.groups.commits import (
+    Retention,
     classic_retention,
     delete_all_records,
     delete_records,
     delete_topics_records,
     expired_partitions,
 )
+from kafkapy.groups.consumer_changes import Catalog, Surroundings
+from kafkapy.groups.consumer_group import ConsumerGroup
+from kafkapy.groups.consumer_protocol import (
+    MEMBER_TIMERS,
+    ConsumerConfig,
+    ConsumerProtocol,
+    GroupTimes,
+    default_assignor,
+)
+from kafkapy.groups.consumer_records import group_tombstones
 from kafkapy.groups.loading import Loader, decode_offset_key
+from kafkapy.groups.migration import downgrade, may_downgrade, may_upgrade, upgrade
+from kafkapy.groups.mixed_groups import MixedGroups
 from kafkapy.groups.offsets import OffsetStore
 from kafkapy.groups.rebalance import JOIN, SESSION, SYNC, ClassicConfig, Rebalancer
 from kafkapy.groups.records import group_tombstone, offset_tombstone
@@ -69,7 +83,7 @@ class OffsetsLog(Protocol):
         """Whether the high watermark has reached this offset."""
 
 
-class GroupsConfig(ClassicConfig, Protocol):
+class GroupsConfig(ClassicConfig, ConsumerConfig, Protocol):
     """All configuration keys that a shard looks at."""
 
     offset_metadata_max_bytes: int
@@ -102,32 +116,51 @@ class Producer(Protocol):
     producer_epoch: int
 
 
+class TopicsView:
+    """The cluster's topics, and a number that grows whenever they change."""
+
+    __slots__ = ("catalog", "version")
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.version = 0
+
+
+class Parts(NamedTuple):
+    """What the shards of a coordinator share."""
+
+    config: Callable[[], GroupsConfig]
+    group_times: Callable[[str], GroupTimes]
+    topics: TopicsView
+    offsets_log: OffsetsLog
+    timers: TimerQueue
+    new_id: Callable[[], str]
+
+
 class Shard:
     """The groups of one partition."""
 
-    def __init__(
-        self,
-        partition: int,
-        config: Callable[[], GroupsConfig],
-        offsets_log: OffsetsLog,
-        timers: TimerQueue,
-        new_id: Callable[[], str],
-    ) -> None:
+    def __init__(self, partition: int, parts: Parts) -> None:
         self.partition = partition
         self.state = ShardState.LOADING
-        self.config = config
-        self.timers = timers
-        self._log = offsets_log
+        self.config = parts.config
+        self.group_times = parts.group_times
+        self.timers = parts.timers
+        self._topics = parts.topics
+        self._log = parts.offsets_log
         # Durable: only `replay` and `end_transaction` change these.
         self.offsets = OffsetStore()
         self.stored_groups: dict[str, GroupMetadataValue] = {}
+        self.consumer_groups: dict[str, ConsumerGroup] = {}
         # Soft.
         self.classic_groups: dict[str, ClassicGroup] = {}
         self.end_offset = 0
         self._uncommitted: deque[tuple[int, int, Done]] = deque()
         self._loader: Loader | None = Loader(self.offsets, self.replay)
-        self.rebalancer = Rebalancer(self, config, timers, self.classic_groups.get, self._release)
-        self.classic = ClassicProtocol(self, self.rebalancer, new_id)
+        self.rebalancer = Rebalancer(self, parts.config, parts.timers, self.classic_groups.get, self._release)
+        self.classic = ClassicProtocol(self, self.rebalancer, parts.new_id)
+        self.consumer = ConsumerProtocol(self, parts.config, parts.timers, parts.new_id)
+        self.mixed = MixedGroups(self, parts.config, self.consumer, parts.new_id)
 
     # Loading and closing.
 
@@ -144,10 +177,10 @@ class Shard:
         self._loader = None
         self.state = ShardState.ACTIVE
         for group_id, value in self.stored_groups.items():
-            group = ClassicGroup.from_value(group_id, value)
-            self.classic_groups[group_id] = group
-            for member in group.members.values():
-                self.rebalancer.extend_session(group, member, now_ms)
+            self.classic_groups[group_id] = ClassicGroup.from_value(group_id, value)
+            self._start_sessions(self.classic_groups[group_id], now_ms)
+        for modern_group in self.consumer_groups.values():
+            self.consumer.loaded(modern_group, now_ms)
         self.schedule(EXPIRE_OFFSETS, now_ms + self.config().offsets_retention_check_interval_ms)
         for group in list(self.classic_groups.values()):
             if len(group.members) > self.config().group_max_size:
@@ -156,29 +189,46 @@ class Shard:
                     self.rebalancer.happened(group, Event.MEMBER_GONE, now_ms, "over group.max.size"), now_ms
                 )
 
+    def _start_sessions(self, group: ClassicGroup, now_ms: int) -> None:
+        for member in group.members.values():
+            self.rebalancer.extend_session(group, member, now_ms)
+
     def close(self, now_ms: int) -> None:
         """Leadership moved: everybody who waits is sent to look for the new coordinator."""
         self.state = ShardState.CLOSED
         self.timers.discard_owner(self)
         for group in self.classic_groups.values():
-            for member in group.members.values():
-                moved = ErrorCode.NOT_COORDINATOR
-                self.rebalancer.answer_join(
-                    group, member, JoinGroupResponse(error_code=moved, member_id=member.member_id)
-                )
-                self.rebalancer.answer_sync(member, SyncGroupResponse(error_code=moved))
-            group.move_to(GroupState.DEAD, now_ms)
+            self._send_away(group, ErrorCode.NOT_COORDINATOR)
         while self._uncommitted:
             _, _, done = self._uncommitted.popleft()
             done(ErrorCode.NOT_COORDINATOR, now_ms)
+
+    def _send_away(self, group: ClassicGroup, code: ErrorCode) -> None:
+        """The group is no more, not here or not of this kind: its waiting members hear why."""
+        for member in group.members.values():
+            response = JoinGroupResponse(error_code=code, member_id=member.member_id)
+            self.rebalancer.answer_join(group, member, response)
+            self.rebalancer.answer_sync(member, SyncGroupResponse(error_code=code))
+        group.state = GroupState.DEAD
 
     # Groups.
 
     def classic_group(self, group_id: str) -> ClassicGroup | None:
         """The classic group of this id; one that only ever committed offsets is made when it is asked for."""
         group = self.classic_groups.get(group_id)
-        if group is None and self.offsets.has_group(group_id):
+        if group is None and group_id not in self.consumer_groups and self.offsets.has_group(group_id):
             group = self.create_classic_group(group_id, -1)
+        return group
+
+    def group(self, group_id: str) -> ClassicGroup | ConsumerGroup | None:
+        """The group of this id, of whatever kind."""
+        return self.consumer_groups.get(group_id) or self.classic_group(group_id)
+
+    def existing_group(self, group_id: str) -> ClassicGroup | ConsumerGroup:
+        """The group of this id, of whatever kind, or GROUP_ID_NOT_FOUND."""
+        group = self.group(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         return group
 
     def create_classic_group(self, group_id: str, now_ms: int) -> ClassicGroup:
@@ -193,25 +243,81 @@ class Shard:
 
     def group_ids(self) -> list[str]:
         """Every group of the shard."""
-        ids = dict.fromkeys(self.classic_groups)
+        ids = dict.fromkeys([*self.classic_groups, *self.consumer_groups])
         ids.update(dict.fromkeys(self.offsets.group_ids()))
         return list(ids)
 
     def described_classic_group(self, group_id: str) -> ClassicGroup:
         """The classic group, or GROUP_ID_NOT_FOUND with the sentence that newer versions of DescribeGroups show."""
-        group = self.classic_group(group_id)
-        if group is None:
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        group = self.existing_group(group_id)
+        if not isinstance(group, ClassicGroup):
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
+        return group
+
+    def described_consumer_group(self, group_id: str) -> ConsumerGroup:
+        """The consumer group, or GROUP_ID_NOT_FOUND and why."""
+        group = self.existing_group(group_id)
+        if not isinstance(group, ConsumerGroup):
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         return group
 
     def list_groups(self) -> list[ListedGroup]:
         """Every group with its type, its protocol type and its state."""
         listed = []
         for group_id in self.group_ids():
-            group = self.classic_group(group_id)
-            if group is not None:
+            group = self.group(group_id)
+            if isinstance(group, ConsumerGroup):
+                listed.append(ListedGroup(group_id, "consumer", CONSUMER_PROTOCOL_TYPE, group.state.value))
+            elif group is not None:
                 listed.append(ListedGroup(group_id, "classic", group.protocol_type or "", group.state.value))
         return listed
+
+    # Between the protocols.
+
+    def surroundings(self, group_id: str, now_ms: int) -> Surroundings:
+        """The cluster's topics and what else a change of a consumer group depends on."""
+        return Surroundings(
+            self._topics.catalog,
+            self._topics.version,
+            default_assignor(self.config().group_consumer_assignors),
+            self.group_times(group_id).consumer_assignment_interval_ms,
+            now_ms,
+        )
+
+    def joinable_consumer_group(self, group_id: str, now_ms: int) -> tuple[ConsumerGroup, list[Record]]:
+        """The consumer group that somebody joins: the one there is, a new one, or a classic one turned over."""
+        group = self.consumer_groups.get(group_id)
+        if group is not None:
+            return group, []
+        classic = self.classic_group(group_id)
+        if classic is None or classic.state is GroupState.EMPTY:
+            is_stored = group_id in self.stored_groups
+            return ConsumerGroup(group_id), [group_tombstone(group_id)] if is_stored else []
+        config = self.config()
+        if not may_upgrade(classic, config.group_consumer_migration_policy, config.group_consumer_max_size):
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        log.info("Group %s: becomes a consumer group", group_id)
+        upgraded, records = upgrade(classic, self._topics.catalog, now_ms)
+        self.consumer.loaded(upgraded, now_ms)
+        return upgraded, records
+
+    def downgrade(self, group: ConsumerGroup, leaving_ids: list[str], now_ms: int) -> Outcome | None:
+        """The group as a classic one, if only members of the classic protocol are left; they rebalance at once."""
+        config = self.config()
+        if not may_downgrade(group, leaving_ids, config.group_consumer_migration_policy, config.group_max_size):
+            return None
+        log.info("Group %s: becomes a classic group", group.group_id)
+        records = downgrade(group, leaving_ids, self._topics.catalog, now_ms)
+
+        def done(code: ErrorCode, now_ms: int) -> Outcome | None:
+            classic = self.classic_groups.get(group.group_id)
+            if classic is None or classic.state is not GroupState.STABLE:
+                # The log refused and the group is what it was, or its members rebalance already.
+                return None
+            self._start_sessions(classic, now_ms)
+            return self.rebalancer.happened(classic, Event.MEMBER_GONE, now_ms, "back to the classic protocol")
+
+        return Outcome(records, done)
 
     # Replay.
 
@@ -230,15 +336,21 @@ class Shard:
             return
         if isinstance(decoded_key, GroupMetadataKey):
             self._replay_group(decoded_key.group, decoded)
+        else:
+            consumer_group.replay(self.consumer_groups, decoded_key, decoded)
 
     def _replay_group(self, group_id: str, value: object) -> None:
         if isinstance(value, GroupMetadataValue):
             self.stored_groups[group_id] = value
+            if self.state is ShardState.ACTIVE and group_id not in self.classic_groups:
+                # It was a consumer group a moment ago.
+                self.classic_groups[group_id] = ClassicGroup.from_value(group_id, value)
             return
         self.stored_groups.pop(group_id, None)
         group = self.classic_groups.pop(group_id, None)
         if group is not None:
-            group.state = GroupState.DEAD
+            # If it has members, they are members of a consumer group now, and must join again there.
+            self._send_away(group, ErrorCode.REBALANCE_IN_PROGRESS)
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         """A transaction's marker stands in this partition's log."""
@@ -251,7 +363,8 @@ class Shard:
         records, done = outcome
         if not records:
             if done is not None:
-                self._finish(done, ErrorCode.NONE, now_ms)
+                # It may tell of something that was written before and is not committed yet.
+                self.when_committed(done, now_ms)
             return
         if self.state is ShardState.CLOSED:
             code = ErrorCode.NOT_COORDINATOR
@@ -326,6 +439,8 @@ class Shard:
         kind = key[1]
         if kind in (SESSION, JOIN, SYNC):
             self.carry_out(self.rebalancer.fired(key, now_ms), now_ms)
+        elif kind in MEMBER_TIMERS:
+            self.carry_out(self.consumer.fired(key, now_ms), now_ms)
         elif kind == EXPIRE_OFFSETS:
             self.expire_offsets(now_ms)
             self.schedule(EXPIRE_OFFSETS, now_ms + self.config().offsets_retention_check_interval_ms)
@@ -337,18 +452,19 @@ class Shard:
 
     def delete_group(self, group_id: str) -> list[Record]:
         """Tombstones for a group without members and everything that it committed."""
-        group = self.classic_group(group_id)
-        if group is None:
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
+        group = self.existing_group(group_id)
+        offsets = delete_all_records(self.offsets, group_id)
+        if isinstance(group, ConsumerGroup):
+            if group.members:
+                raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+            return [*offsets, *group_tombstones(group)]
         check_allowed(group, Event.DELETE)
-        return [*delete_all_records(self.offsets, group_id), group_tombstone(group_id)]
+        return [*offsets, group_tombstone(group_id)]
 
     def delete_offsets(self, group_id: str, partitions: list[tuple[str, int]]) -> tuple[list[Record], list[ErrorCode]]:
         """Tombstones for committed offsets, and a code for each partition: what members still read must stay."""
-        group = self.classic_group(group_id)
-        if group is None:
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
-        if group.state is not GroupState.EMPTY and not group.is_consumer_type:
+        group = self.existing_group(group_id)
+        if isinstance(group, ClassicGroup) and group.state is not GroupState.EMPTY and not group.is_consumer_type:
             # What the members of such a group read cannot be known.
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
         return delete_records(self.offsets, group_id, group, partitions)
@@ -362,11 +478,12 @@ class Shard:
         retention_ms = self.config().offsets_retention_minutes * MS_PER_MINUTE
         records: list[Record] = []
         for group_id in self.group_ids():
-            group = self.classic_group(group_id)
-            if group is None:
-                continue
-            records += self._expired_records(group, now_ms, retention_ms)
-            self._release(group)
+            group = self.group(group_id)
+            if isinstance(group, ConsumerGroup):
+                records += self._expired_consumer_records(group, now_ms, retention_ms)
+            elif group is not None:
+                records += self._expired_records(group, now_ms, retention_ms)
+                self._release(group)
         if records:
             log.info("__consumer_offsets-%d: %d records expired", self.partition, len(records))
         self._carry_out_in_batches(records, now_ms)
@@ -382,6 +499,15 @@ class Shard:
         is_stored = group_id in self.stored_groups
         if is_unused and is_stored and group.state is GroupState.EMPTY and not group.pending_members:
             records.append(group_tombstone(group_id))
+        return records
+
+    def _expired_consumer_records(self, group: ConsumerGroup, now_ms: int, retention_ms: int) -> list[Record]:
+        """Here each offset ages from its own commit, unless a member reads its topic."""
+        group_id, since = group.group_id, Retention(None)
+        expired, is_unused = expired_partitions(self.offsets, group_id, group, since, now_ms, retention_ms)
+        records: list[Record] = [offset_tombstone(group_id, topic, partition) for topic, partition in expired]
+        if is_unused and not group.members:
+            records += group_tombstones(group)
         return records
 
     def _carry_out_in_batches(self, records: list[Record], now_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""ListGroups (key 16, v0-5): the groups that this broker coordinates. v4+ filter by state, v5+ by type; case does not count."""
+"""ListGroups (key 16, v0-5): the groups that this broker coordinates. v4+ filter by state, v5+ by type, in any case."""
 
 from __future__ import annotations
 

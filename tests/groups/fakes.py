@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,8 @@ from kafkapy.groups.commits import Commit
 from kafkapy.groups.coordinator import GroupCoordinator
 from kafkapy.groups.shard import Shard
 from kafkapy.types import ZERO_UUID
+from kafkapy.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kafkapy.wire.messages.consumer_group_heartbeat import TopicPartitions as HeartbeatPartitions
 from kafkapy.wire.messages.heartbeat import HeartbeatRequest
 from kafkapy.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kafkapy.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -87,6 +90,13 @@ def make_catalog(**partition_counts: int) -> SimpleNamespace:
 def topic_id(name: str) -> bytes:
     """The id that the catalog gives to a topic."""
     return name.encode().ljust(16, b".")[:16]
+
+
+def owned_by(answer: ConsumerGroupHeartbeatResponse) -> dict[str, list[int]] | None:
+    """The assignment in an answer, by topic name; None if it says that nothing has changed."""
+    if answer.assignment is None:
+        return None
+    return {one.topic_id.decode().rstrip("."): one.partitions for one in answer.assignment.topic_partitions}
 
 
 def subscription(*topics: str) -> bytes:
@@ -227,6 +237,36 @@ class World:
             ],
         )
         return self._reply(self.groups.sync_group(self.caller(version), request))
+
+    def beat(
+        self,
+        member_id: str,
+        epoch: int,
+        *,
+        group: str = "g",
+        topics: Iterable[str] | None = None,
+        owned: dict[str, Iterable[int]] | None = None,
+        rebalance_ms: int = -1,
+        version: int = 1,
+        **fields: Any,
+    ) -> Reply:
+        """ConsumerGroupHeartbeat; `owned` are partitions by topic name."""
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=group,
+            member_id=member_id,
+            member_epoch=epoch,
+            subscribed_topic_names=None if topics is None else list(topics),
+            rebalance_timeout_ms=rebalance_ms,
+            topic_partitions=None
+            if owned is None
+            else [HeartbeatPartitions(topic_id=topic_id(name), partitions=list(ones)) for name, ones in owned.items()],
+            **fields,
+        )
+        return self._reply(self.groups.consumer_group_heartbeat(self.caller(version), request))
+
+    def enter_consumer(self, member_id: str, **fields: Any) -> Reply:
+        """The first ConsumerGroupHeartbeat of a member."""
+        return self.beat(member_id, 0, **{"topics": ["t"], "owned": {}, "rebalance_ms": 30_000, **fields})
 
     def heartbeat(self, member_id: str, generation: int, *, group: str = "g", instance: str | None = None) -> ErrorCode:
         """Heartbeat; the code of the answer."""
