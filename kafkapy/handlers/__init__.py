@@ -41,6 +41,8 @@ SERVED: frozenset[int] = frozenset(
         61,  # DescribeProducers
         65,  # DescribeTransactions
         66,  # ListTransactions
+        68,  # ConsumerGroupHeartbeat
+        69,  # ConsumerGroupDescribe
         74,  # ListConfigResources
         75,  # DescribeTopicPartitions
     }
