@@ -22,8 +22,8 @@ now_ms)`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
-from typing import Any, Protocol
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from kafkapy.coordination import Caller, Outcome, Reply, coordinator_code
 from kafkapy.errors import ErrorCode, KafkaError
@@ -41,7 +41,7 @@ from kafkapy.groups.commits import (
 )
 from kafkapy.groups.consumer_changes import Catalog
 from kafkapy.groups.consumer_group import ConsumerGroup
-from kafkapy.groups.consumer_protocol import GroupTimes, default_assignor, refusal
+from kafkapy.groups.consumer_protocol import default_assignor, refusal
 from kafkapy.groups.consumer_records import group_tombstones
 from kafkapy.groups.shard import (
     GroupsConfig,
@@ -64,6 +64,9 @@ from kafkapy.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kafkapy.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kafkapy.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
+if TYPE_CHECKING:
+    from kafkapy.config.broker_config import BrokerConfig
+
 OFFSETS_TOPIC = "__consumer_offsets"
 
 
@@ -77,17 +80,27 @@ class CoordinatorConfig(GroupsConfig, Protocol):
     group_coordinator_rebalance_protocols: tuple[str, ...]
 
 
-class BrokerTimes:
-    """What a group's timeouts and intervals are when it sets none of its own."""
+_TIME_KEYS = ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms", "consumer.assignment.interval.ms")
 
-    def __init__(self, config: CoordinatorConfig) -> None:
-        self.consumer_session_timeout_ms = config.group_consumer_session_timeout_ms
-        self.consumer_heartbeat_interval_ms = config.group_consumer_heartbeat_interval_ms
-        self.consumer_assignment_interval_ms = config.group_consumer_assignment_interval_ms
+
+class _Times(NamedTuple):
+    """A group's timeouts and intervals, in the order of the keys above."""
+
+    consumer_session_timeout_ms: int
+    consumer_heartbeat_interval_ms: int
+    consumer_assignment_interval_ms: int
+
+
+def _no_overrides(group_id: str) -> Mapping[str, str]:
+    return {}
 
 
 class GroupCoordinator:
-    """All groups that this broker coordinates. `config` is asked each time, for it is replaced when it changes."""
+    """All groups that this broker coordinates.
+
+    `config` is asked each time, for it is replaced when it changes; so is `group_overrides`, which tells the configuration that a
+    group has of its own (IncrementalAlterConfigs on GROUP).
+    """
 
     def __init__(
         self,
@@ -97,15 +110,15 @@ class GroupCoordinator:
         new_id: Callable[[], str],
         wake: Callable[[Hashable], None],
         on_earlier: Callable[[], None] | None = None,
-        group_times: Callable[[str], GroupTimes] | None = None,
+        group_overrides: Callable[[str], Mapping[str, str]] = _no_overrides,
     ) -> None:
         self.config = config
         self.catalog = catalog
         self.timers = TimerQueue(on_earlier)
         self.shards: dict[int, Shard] = {}
         self._topics = TopicsView(catalog)
-        group_times = group_times or (lambda group_id: BrokerTimes(config()))
-        self._parts = Parts(config, group_times, self._topics, offsets_log, self.timers, new_id)
+        self._parts = Parts(config, self._times_of, self._topics, offsets_log, self.timers, new_id)
+        self._group_overrides = group_overrides
         self._wake = wake
 
     # Leadership.
@@ -286,6 +299,21 @@ class GroupCoordinator:
         """The assignor that the members of a group chose, or that the broker chose for them."""
         return group.preferred_assignor(group.members.values()) or default_assignor(
             self.config().group_consumer_assignors
+        )
+
+    def _times_of(self, group_id: str) -> _Times:
+        """What the group's own configuration says, and the broker's where it says nothing."""
+        overrides = self._group_overrides(group_id)
+        config = self.config()
+        if overrides:
+            from kafkapy.config.group_configs import group_values
+
+            values = group_values(cast("BrokerConfig", config), overrides)
+            return _Times(*[cast(int, values[key]) for key in _TIME_KEYS])
+        return _Times(
+            config.group_consumer_session_timeout_ms,
+            config.group_consumer_heartbeat_interval_ms,
+            config.group_consumer_assignment_interval_ms,
         )
 
     def _check_consumer_protocol(self) -> None:

@@ -18,6 +18,7 @@ from kafkapy.errors import ErrorCode, KafkaError, StorageError
 from kafkapy.groups.coordinator import OFFSETS_TOPIC, GroupCoordinator
 from kafkapy.handlers.write_txn_markers import append_marker
 from kafkapy.log.append_info import AppendOrigin
+from kafkapy.raft.image import GROUP
 from kafkapy.transactions.coordinator import TRANSACTION_TOPIC, TransactionCoordinator
 
 if TYPE_CHECKING:
@@ -188,6 +189,7 @@ class Coordinators:
             new_id=lambda: str(uuid.uuid4()),
             wake=broker.wake,
             on_earlier=groups.shorten_sleep,
+            group_overrides=lambda group_id: broker.image.config(GROUP, group_id),
         )
         self.transactions = transactions.coordinator = TransactionCoordinator(
             config=lambda: broker.config,
@@ -211,6 +213,10 @@ class Coordinators:
         driver = self._drivers.get(partition.topic_partition.topic)
         if driver is not None:
             driver.role_changed(partition)
+
+    def topics_changed(self) -> None:
+        """Consumer groups look at the topics again."""
+        self.groups.topics_changed()
 
     def topics_deleted(self, names: list[str]) -> None:
         """Committed offsets of deleted topics go too."""

@@ -51,6 +51,8 @@ class ReplicaManager:
             self._delete_topic(topic.name, topic.id, len(topic.partitions))
         for topic_delta in delta.topics.changed.values():
             self._change_topic(topic_delta, image)
+        if delta.topics.changed:
+            self._broker.coordinators.topics_changed()
         if delta.topics.deleted:
             self._broker.coordinators.topics_deleted([topic.name for topic in delta.topics.deleted.values()])
 
