@@ -273,10 +273,12 @@ def _end_event(before: Transaction, producer: Producer, *, is_v2: bool, commit: 
     # While markers are on their way the table has everyone wait, also the producer that was told its next id already.
     if before.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT):
         return Event.COMMIT if commit else Event.ABORT
-    is_overflow = (
-        producer_id == before.previous_producer_id and epoch == CLIENT_EPOCH_MAX and before.producer_epoch == 0
-    )
-    if is_overflow or (producer_id == before.producer_id and epoch + 1 == before.producer_epoch):
-        return Event.COMMIT_AGAIN if commit else Event.ABORT_AGAIN
+    # Only where the last end raised the epoch is the one before it the sign of a repetition.
+    if before.client_version >= EPOCH_BUMP_VERSION:
+        is_overflow = (
+            producer_id == before.previous_producer_id and epoch == CLIENT_EPOCH_MAX and before.producer_epoch == 0
+        )
+        if is_overflow or (producer_id == before.producer_id and epoch + 1 == before.producer_epoch):
+            return Event.COMMIT_AGAIN if commit else Event.ABORT_AGAIN
     check_producer(before, producer_id, epoch)
     return Event.COMMIT if commit else Event.ABORT

@@ -82,6 +82,16 @@ def test_a_client_can_change_over_between_two_transactions() -> None:
     assert [one.producer_epoch for one, _ in world.markers()] == [0, 1, 1]
 
 
+def test_a_zombie_does_not_take_an_end_of_v1_for_its_own() -> None:
+    """With V2 the epoch before the current one would mean a repeated EndTxn; here it means another producer."""
+    world = World()
+    zombie = world.producer()
+    producer = world.producer()
+    ok(world.add(producer, version=V1))
+    ok(world.end(producer, commit=False, version=V1))
+    assert code(world.end(zombie, commit=False, version=V2)) is ErrorCode.PRODUCER_FENCED
+
+
 def test_records_have_no_flexible_fields_before_the_feature_is_on() -> None:
     """transaction.version 0 means that older brokers may have to read them."""
     world = World(version=0)
