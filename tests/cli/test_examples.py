@@ -29,7 +29,9 @@ LINES = [
     for line in command.examples.splitlines()
 ]
 SCRIPTS = [
-    pytest.param(command.examples, id="-".join(path)) for path, command in commands() if not isinstance(command, Command)
+    pytest.param(command.examples, id="-".join(path))
+    for path, command in commands()
+    if not isinstance(command, Command)
 ]
 STARTS = [
     pytest.param(line, id=line)

@@ -20,7 +20,17 @@ LEAVES = [(path, command) for path, command in ALL if isinstance(command, Comman
 GROUPS = [(path, command) for path, command in ALL if isinstance(command, Group)]
 
 # What a look at the help must not wait for.
-HEAVY = ("trio", "construct", "rich", "pysyncobj", "asyncio", "kafkapy.server", "kafkapy.wire", "kafkapy.client", "kafkapy.config")
+HEAVY = (
+    "trio",
+    "construct",
+    "rich",
+    "pysyncobj",
+    "asyncio",
+    "kafkapy.server",
+    "kafkapy.wire",
+    "kafkapy.client",
+    "kafkapy.config",
+)
 
 
 def name(value: object) -> str:

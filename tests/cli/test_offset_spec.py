@@ -69,7 +69,9 @@ def test_every_form_is_understood(text: str, span: Span) -> None:
     assert parse_span(text, NOW_MS) == span
 
 
-@pytest.mark.parametrize("text", ["", "x", "1.5", "--3", "+-3", "@", "@yesterday", "@2026-13-01", "1:2:3", "@12", "٣", "9" * 20])
+@pytest.mark.parametrize(
+    "text", ["", "x", "1.5", "--3", "+-3", "@", "@yesterday", "@2026-13-01", "1:2:3", "@12", "٣", "9" * 20]
+)
 def test_everything_else_is_refused(text: str) -> None:
     """With a message that shows what there is."""
     with pytest.raises(OffsetSpecError, match="write start, end"):

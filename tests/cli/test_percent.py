@@ -65,7 +65,9 @@ def test_formats_that_mean_nothing_are_refused(text: str) -> None:
         parse_format(text)
 
 
-@pytest.mark.parametrize("text", ["%k%v", "%p%o %v", "%K%k%v\\n", "%v%h{%k}", "%v %h{%k=%v}\\n", "%o", "%p1%v\\n", "%H%v\\n"])
+@pytest.mark.parametrize(
+    "text", ["%k%v", "%p%o %v", "%K%k%v\\n", "%v%h{%k}", "%v %h{%k=%v}\\n", "%o", "%p1%v\\n", "%H%v\\n"]
+)
 def test_formats_that_leave_open_where_a_value_ends_are_refused_for_reading(text: str) -> None:
     """Reading never guesses."""
     with pytest.raises(FormatError):
@@ -169,6 +171,7 @@ def test_formatting_and_parsing_is_identity(partitions: list[int], case: tuple[s
     data = b"".join(printer(fetched(record, partition=index), 1) for index in partitions)
     timestamp = record.timestamp if "%d" in text else None
     expected = [
-        (None, OutgoingRecord(record.key, record.value, tuple(record.headers), index, timestamp)) for index in partitions
+        (None, OutgoingRecord(record.key, record.value, tuple(record.headers), index, timestamp))
+        for index in partitions
     ]
     assert read(text, data) == expected

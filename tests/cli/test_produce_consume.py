@@ -45,9 +45,19 @@ def test_whole_records_go_round_as_json(kafkapy: Kafkapy, broker: Broker, orders
     """Keys, values, headers, timestamps and partitions, null and binary ones too, in every compression."""
     broker.create_topic("copy", 3)
     records = [
-        {"key": "k", "value": "v", "headers": [{"key": "h", "value": "x"}, {"key": "h", "value": None}], "timestamp": 5},
+        {
+            "key": "k",
+            "value": "v",
+            "headers": [{"key": "h", "value": "x"}, {"key": "h", "value": None}],
+            "timestamp": 5,
+        },
         {"key": None, "value": None, "headers": [], "partition": 2, "timestamp": 6},
-        {"key_base64": "/wA=", "value_base64": "gIA=", "headers": [{"key": "b", "value_base64": "/w=="}], "timestamp": 7},
+        {
+            "key_base64": "/wA=",
+            "value_base64": "gIA=",
+            "headers": [{"key": "b", "value_base64": "/w=="}],
+            "timestamp": 7,
+        },
     ]
     text = "".join(json.dumps(record) + "\n" for record in records)
     assert kafkapy("produce", orders, "--json", "-z", codec, stdin=text).code == 0

@@ -12,7 +12,9 @@ from kafkapy.cli.properties import ClientProperties
 
 def test_java_and_librdkafka_names_mean_the_same() -> None:
     """A property has two names where the two worlds differ."""
-    java = ClientProperties.load("", ["bootstrap.servers=a:1", "request.timeout.ms=5", "compression.type=zstd", "acks=all"])
+    java = ClientProperties.load(
+        "", ["bootstrap.servers=a:1", "request.timeout.ms=5", "compression.type=zstd", "acks=all"]
+    )
     other = ClientProperties.load(
         "", ["metadata.broker.list=a:1", "socket.timeout.ms=5", "compression.codec=zstd", "request.required.acks=-1"]
     )
@@ -20,9 +22,7 @@ def test_java_and_librdkafka_names_mean_the_same() -> None:
     assert (java.bootstrap, java.timeout_ms, java.codec, java.acks) == ("a:1", 5, "zstd", -1)
 
 
-def test_the_command_line_is_stronger_than_the_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_line_is_stronger_than_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Keys of the file that mean nothing here are told; they may be meant for another client."""
     path = tmp_path / "client.properties"
     path.write_text("# a comment\nclient.id=file\nisolation.level = read_committed\ngroup.id=g\n")

@@ -80,7 +80,10 @@ def test_descriptions_have_parts(kafkapy: Kafkapy) -> None:
     assert "flush.ms" in kafkapy("topic", "describe", "a", "-c", "-a").out
     assert kafkapy("topic", "describe", ".*", "-r", "--unhealthy").out == ""
     table = kafkapy("topic", "describe", "a", terminal=True, env={"NO_COLOR": "1"}).out
-    assert "PARTITION  LEADER  REPLICAS  ISR  START  END  PROBLEM\n        0       1  1         1        0    0  -" in table
+    assert (
+        "PARTITION  LEADER  REPLICAS  ISR  START  END  PROBLEM\n        0       1  1         1        0    0  -"
+        in table
+    )
 
 
 def test_an_unknown_topic_has_a_next_step(kafkapy: Kafkapy) -> None:
