@@ -30,6 +30,8 @@ from kafkapy.wire.crc import crc32c
 CLAIM = 0x11
 BATCHES = 0x12
 SNAPSHOT_MAGIC = b"KPYSNAP1"
+JOURNAL_NAME = "quorum.journal"
+SNAPSHOT_NAME = "quorum.snapshot"
 _CLAIM = struct.Struct(">Bi8sq")
 _BATCH = struct.Struct(">IQqI")
 _LENGTH = struct.Struct(">I")
@@ -127,6 +129,11 @@ class SnapshotFile(NamedTuple):
     prev: Entry
     position: SnapshotPosition
     content: bytes
+
+    @classmethod
+    def at(cls, position: SnapshotPosition, content: bytes) -> SnapshotFile:
+        """The snapshot with which a raft log begins that has no entries yet: two no-ops of term 0 stand for all that was before."""
+        return cls(Entry(b"\x01", 2, 0), Entry(b"\x01", 1, 0), position, content)
 
     def write(self, path: str) -> None:
         """Put it at `path`, whole and durable."""

@@ -129,7 +129,7 @@ class MetadataLog:
                 raise StorageError(
                     self.folder,
                     f"offset {batch.base_offset} has epoch {known} in the metadata log and {batch.epoch} in the quorum's journal: "
-                    "they don't belong together",
+                    "they don't belong together, or the end of the journal has been lost",
                 )
             return False
         if batch.base_offset > self.end_offset:

@@ -19,15 +19,18 @@ worse than none.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
 from kafkapy.errors import StorageError
 from kafkapy.raft.cluster import NodeIdentity, bootstrap, register_broker, register_controller, unfence_broker
 from kafkapy.raft.controller import Controller
+from kafkapy.raft.entries import JOURNAL_NAME, SNAPSHOT_NAME, SnapshotFile
 from kafkapy.raft.image import MetadataImage
+from kafkapy.raft.image_records import image_records
 from kafkapy.raft.loader import MetadataLoader, Publisher
-from kafkapy.raft.metadata_batches import read_snapshot
+from kafkapy.raft.metadata_batches import read_snapshot, snapshot_batches
 from kafkapy.raft.metadata_log import MetadataLog
 from kafkapy.raft.quorum import CommittedBatch, Quorum, RunOnLoop, SnapshotPosition, Ticket
 
@@ -79,6 +82,7 @@ class MetadataNode:
         self._now_ms = now_ms
         self._loader = MetadataLoader(self.settings.cluster_id, self._log, publishers)
         self._loader.load()
+        self._adopt()
         self.quorum.start(self, run_on_loop)
 
     def register(self, identity: NodeIdentity) -> None:
@@ -157,6 +161,20 @@ class MetadataNode:
         self._fail(error)
 
     # Inside.
+
+    def _adopt(self) -> None:
+        """A metadata log of Apache Kafka's own, which its `quorum-state` tells, has no journal of ours: begin one behind its end."""
+        folder = self.settings.folder
+        foreign_state = f"{folder}/quorum-state"
+        ours = (f"{folder}/{JOURNAL_NAME}", f"{folder}/{SNAPSHOT_NAME}")
+        if not os.path.exists(foreign_state) or any(map(os.path.exists, ours)):
+            return
+        image = self.image
+        position = SnapshotPosition(image.next_offset, image.epoch, -1, image.timestamp_ms)
+        content = b"".join(snapshot_batches(image_records(image), position, image.metadata_version))
+        SnapshotFile.at(position, content).write(f"{folder}/{SNAPSHOT_NAME}")
+        os.rename(foreign_state, foreign_state + ".adopted")
+        log.info("goes on with Apache Kafka's metadata log in %s at offset %d", folder, position.end_offset)
 
     def _join(self) -> None:
         """Register and unfence in one go: on one node nobody has to be waited for."""

@@ -32,7 +32,7 @@ from functools import cache, partial
 from types import ModuleType
 from typing import Any
 
-from kafkapy.raft.entries import LogEnd, SnapshotFile, encode_batches, encode_claim
+from kafkapy.raft.entries import JOURNAL_NAME, SNAPSHOT_NAME, LogEnd, SnapshotFile, encode_batches, encode_claim
 from kafkapy.raft.journal import Entry, Journal
 from kafkapy.raft.quorum import CommittedBatch, Outcome, QuorumListener, RunOnLoop, SnapshotPosition, Ticket
 
@@ -74,7 +74,7 @@ class SyncObjQuorum:
         self.directory = directory
         self.node_id = node_id
         self.other_voters = tuple(other_voters)
-        self.snapshot_path = os.path.join(directory, "quorum.snapshot")
+        self.snapshot_path = os.path.join(directory, SNAPSHOT_NAME)
         self._transport_class = transport_class
         self._snapshot_bytes = snapshot_bytes
         self._snapshot_interval_s = snapshot_interval_s
@@ -193,7 +193,7 @@ class SyncObjQuorum:
             snapshot = SnapshotFile.read(self.snapshot_path)
             self._end.restore(snapshot.position)
             keep_from = snapshot.prev.log_index
-        self._journal = Journal(os.path.join(self.directory, "quorum.journal"), keep_from)
+        self._journal = Journal(os.path.join(self.directory, JOURNAL_NAME), keep_from)
         self._unsaved_bytes = sum(len(entry.command) for entry in self._journal.entries)
         configuration = module.SyncObjConf(
             autoTick=False,

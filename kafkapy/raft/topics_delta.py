@@ -61,6 +61,8 @@ class TopicsDelta:
         existing = self.base.get(name)
         if name in self.ids_by_name or (existing is not None and existing.id not in self.deleted):
             raise ReplayError(f"there is a topic {name} already")
+        if topic_id in self.changed or self.base.get_by_id(topic_id) is not None:
+            raise ReplayError(f"there is a topic with the id {topic_id.hex()} already")
         self.ids_by_name[name] = topic_id
         self.changed[topic_id] = TopicDelta(name, topic_id, None)
 

@@ -37,9 +37,9 @@ class QueueLoop:
             self._callbacks.get()()
 
 
-def counting_uuids() -> Callable[[], bytes]:
+def counting_uuids(start: int = 0) -> Callable[[], bytes]:
     """Ids that are the same in every run."""
-    count = 0
+    count = start
 
     def new_uuid() -> bytes:
         nonlocal count
