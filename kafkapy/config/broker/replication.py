@@ -24,7 +24,7 @@ TOPIC_KEYS = (
         "Whether a topic comes into being when a client asks for its metadata.",
         honoured=True,
     ),
-    ConfigKey("delete.topic.enable", BOOLEAN, True, READ_ONLY, "Whether topics may be deleted."),
+    ConfigKey("delete.topic.enable", BOOLEAN, True, READ_ONLY, "Whether topics may be deleted.", honoured=True),
     ConfigKey(
         "num.partitions",
         INT,

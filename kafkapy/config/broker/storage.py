@@ -261,7 +261,7 @@ RETENTION_KEYS = (
 )
 
 CLEANER_KEYS = (
-    ConfigKey("log.cleaner.enable", BOOLEAN, True, READ_ONLY, "Whether logs are compacted at all."),
+    ConfigKey("log.cleaner.enable", BOOLEAN, True, READ_ONLY, "Whether logs are compacted at all.", honoured=True),
     ConfigKey(
         "log.cleaner.threads",
         INT,
@@ -269,6 +269,7 @@ CLEANER_KEYS = (
         CLUSTER_WIDE,
         "How many logs are compacted at a time.",
         at_least(0),
+        honoured=True,
     ),
     ConfigKey(
         "log.cleaner.backoff.ms",
@@ -277,6 +278,7 @@ CLEANER_KEYS = (
         CLUSTER_WIDE,
         "How long the cleaner sleeps when there is nothing to compact.",
         at_least(0),
+        honoured=True,
     ),
     ConfigKey(
         "log.cleaner.dedupe.buffer.size",
@@ -284,6 +286,7 @@ CLEANER_KEYS = (
         134217728,
         CLUSTER_WIDE,
         "Memory for the table of keys of a compaction, all cleaners together.",
+        honoured=True,
     ),
     ConfigKey(
         "log.cleaner.io.buffer.load.factor",
@@ -291,6 +294,7 @@ CLEANER_KEYS = (
         0.9,
         CLUSTER_WIDE,
         "How full the cleaner's table of keys may get.",
+        honoured=True,
     ),
     ConfigKey(
         "log.cleaner.io.buffer.size",
@@ -306,6 +310,7 @@ CLEANER_KEYS = (
         DOUBLE_MAX,
         CLUSTER_WIDE,
         "How many bytes per second the cleaner may read and write.",
+        honoured=True,
     ),
     ConfigKey(
         "log.cleaner.delete.retention.ms",
@@ -314,6 +319,7 @@ CLEANER_KEYS = (
         CLUSTER_WIDE,
         "How long a tombstone survives compaction, so that slow readers see it.",
         at_least(0),
+        honoured=True,
     ),
     ConfigKey(
         "log.cleaner.min.cleanable.ratio",
@@ -322,6 +328,7 @@ CLEANER_KEYS = (
         CLUSTER_WIDE,
         "The share of uncompacted bytes at which a log is worth compacting.",
         between(0, 1),
+        honoured=True,
     ),
     ConfigKey(
         "log.cleaner.min.compaction.lag.ms",
@@ -330,6 +337,7 @@ CLEANER_KEYS = (
         CLUSTER_WIDE,
         "A record younger than this is never compacted away.",
         at_least(0),
+        honoured=True,
     ),
     ConfigKey(
         "log.cleaner.max.compaction.lag.ms",
@@ -338,6 +346,7 @@ CLEANER_KEYS = (
         CLUSTER_WIDE,
         "A record older than this makes its log due for compaction, whatever the ratio.",
         at_least(1),
+        honoured=True,
     ),
 )
 
