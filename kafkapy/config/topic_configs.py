@@ -68,7 +68,7 @@ RETENTION_KEYS = (
         86400000,
         "How long a tombstone survives compaction, so that slow readers see it.",
         at_least(0),
-        honoured=False,
+        honoured=True,
     ),
     _key(
         "min.compaction.lag.ms",
@@ -76,7 +76,7 @@ RETENTION_KEYS = (
         0,
         "A record younger than this is never compacted away.",
         at_least(0),
-        honoured=False,
+        honoured=True,
     ),
     _key(
         "max.compaction.lag.ms",
@@ -84,7 +84,7 @@ RETENTION_KEYS = (
         LONG_MAX,
         "A record older than this makes its log due for compaction, whatever the ratio.",
         at_least(1),
-        honoured=False,
+        honoured=True,
     ),
     _key(
         "min.cleanable.dirty.ratio",
@@ -92,7 +92,7 @@ RETENTION_KEYS = (
         0.5,
         "The share of uncompacted bytes at which the log is worth compacting.",
         between(0, 1),
-        honoured=False,
+        honoured=True,
     ),
     _key(
         "file.delete.delay.ms",
