@@ -23,7 +23,7 @@ fuzz: $(VENV)/.test
 	$(BIN)/python -m tests.fuzz
 
 compat: $(VENV)/.test
-	$(BIN)/pytest compat_tests
+	$(BIN)/pytest compat_tests --target=kafkapy
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -32,13 +32,14 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	$(BIN)/pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat -e .
+	$(BIN)/python -m compileall -q kafkapy  # so that even the first start is a quick one
 	touch $@
 
 $(VENV)/.test: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --disable-pip-version-check -e .[test]
+	$(BIN)/pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat -e .[test]
 	touch $@
 
 $(VENV)/.check: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --disable-pip-version-check -e .[test,check]
+	$(BIN)/pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat -e .[test,check]
 	touch $@
