@@ -50,9 +50,12 @@ def run(*args: str, stdin: bytes | str = b"", env: Mapping[str, str] | None = No
     """Run `kafkapy ARGS`. With `terminal` standard output and standard error are one; standard input never is."""
     out, err = _Stream(terminal), _Stream(terminal)
     data = stdin.encode() if isinstance(stdin, str) else stdin
-    with _input(data) as standard_input, mock.patch.dict(os.environ, dict(env or {})):
-        with mock.patch.multiple(sys, stdin=standard_input, stdout=out, stderr=err):
-            code = main(args)
+    with (
+        _input(data) as standard_input,
+        mock.patch.dict(os.environ, dict(env or {})),
+        mock.patch.multiple(sys, stdin=standard_input, stdout=out, stderr=err),
+    ):
+        code = main(args)
     written = out.data.getvalue()
     return Result(code, written.decode(errors="replace"), err.data.getvalue().decode(), written)
 

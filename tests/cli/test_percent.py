@@ -122,8 +122,8 @@ def test_input_is_read_in_pieces_of_any_size() -> None:
     """Delimiters may be cut by the end of a read."""
     data = b"key--value==key2--value2=="
     for size in range(1, len(data)):
-        chunks = [data[at : at + size] for at in range(0, len(data), size)] + [b""]
-        source = Source(lambda _, rest=iter(chunks): next(rest))  # type: ignore[misc]
+        stream = io.BytesIO(data)
+        source = Source(lambda _, stream=stream, size=size: stream.read(size))  # type: ignore[misc]
         records = [record for _, record in RecordReader("%k--%v==").read_all(source)]
         assert [(record.key, record.value) for record in records] == [(b"key", b"value"), (b"key2", b"value2")]
 
