@@ -68,7 +68,7 @@ class RunningNode:
         self.node_id = node_id
         self.loop = loop or QueueLoop()
         self.config = BrokerConfig()
-        self.controller = Controller(quorum, CLUSTER_ID, lambda: self.config, counting_uuids())
+        self.controller = Controller(quorum, CLUSTER_ID, lambda: self.config, counting_uuids(1000 * node_id))
         self.node = MetadataNode(MetadataSettings(node_id, CLUSTER_ID, folder, voters), quorum, self.controller)
         self.published: list[Any] = []
         self.woken: list[Hashable] = []
