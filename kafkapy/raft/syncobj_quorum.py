@@ -350,6 +350,7 @@ class SyncObjQuorum:
             raise
         if snapshot.position.end_offset > self._end.next_offset:
             self._end.restore(snapshot.position)
+            self._unsaved_bytes = 0
             self._tell(partial(self._listener.on_snapshot_received, snapshot.position, snapshot.content))
         return snapshot.last, snapshot.prev, set()
 

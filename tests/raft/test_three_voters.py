@@ -124,7 +124,9 @@ class Cluster:
 
     def kill(self, node_id: int) -> None:
         self.network.transports.pop(str(node_id))
-        self.voters.pop(node_id)
+        snapshot_thread = self.voters.pop(node_id).quorum._snapshot_thread
+        if snapshot_thread is not None:
+            snapshot_thread.join()  # A process that is killed takes its threads along.
 
     def restart(self, node_id: int) -> Voter:
         voter = self.voters[node_id] = Voter(self.network, self.root, node_id, **self.options)
