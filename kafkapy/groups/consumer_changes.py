@@ -217,11 +217,12 @@ def depart(group: ConsumerGroup, member_ids: Iterable[str], around: Surroundings
 
 
 def hash_topics(names: Iterable[str], catalog: Catalog) -> int:
-    """A number that changes when one of the topics is created, deleted or extended; the same in every process."""
+    """A number that changes when one of the topics is created, deleted or extended; 0 if there is none of them."""
+    present = [(name, catalog.topics[name]) for name in sorted(names) if name in catalog.topics]
+    if not present:
+        return 0
     digest = blake2b(digest_size=8)
-    for name in sorted(names):
-        topic = catalog.topics.get(name)
-        if topic is not None:
-            digest.update(_TOPIC.pack(topic.topic_id, topic.partition_count))
-            digest.update(name.encode())
+    for name, topic in present:
+        digest.update(_TOPIC.pack(topic.topic_id, topic.partition_count))
+        digest.update(name.encode())
     return int.from_bytes(digest.digest(), "big", signed=True)

@@ -66,9 +66,17 @@ class ConsumerConfig(Protocol):
 class GroupTimes(Protocol):
     """What a group may set for itself; the broker's keys fill in the rest."""
 
-    consumer_session_timeout_ms: int
-    consumer_heartbeat_interval_ms: int
-    consumer_assignment_interval_ms: int
+    @property
+    def consumer_session_timeout_ms(self) -> int:
+        """How long a member may be silent."""
+
+    @property
+    def consumer_heartbeat_interval_ms(self) -> int:
+        """How often members are told to send a heartbeat."""
+
+    @property
+    def consumer_assignment_interval_ms(self) -> int:
+        """The shortest time between two assignments."""
 
 
 class ConsumerStore(Protocol):
