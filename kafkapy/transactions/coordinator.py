@@ -5,7 +5,7 @@ Pure: it reads no clock, opens no socket and never waits. It is driven from five
 1. Leadership (shell). When this broker becomes leader of `__transaction_state-N` in an epoch it has not led before:
    `elected(N, leader_epoch)`; read the partition's log from its start to its end and give each piece of whole batches to
    `load(N, piece)`, in order; `loaded(N, now_ms)`. The pieces may come from a worker thread's reads, one per turn of the loop;
-   until `loaded` the shard answers COORDINATOR_LOAD_IN_PROGRESS. When it stops being leader: `resigned(N, now_ms)`.
+   until `loaded` requests are kept for a moment, then told COORDINATOR_LOAD_IN_PROGRESS. When it stops being leader: `resigned(N, now_ms)`.
    `loaded` sends the markers of transactions that were decided but not finished.
 2. Requests (handlers). They return a `Reply`; `handlers/transaction_replies.py` turns one that has no response yet into a Wait on
    the Reply object itself, which `wake` wakes.
@@ -34,8 +34,9 @@ from typing import Any, Protocol
 from kafkapy.coordination import Reply
 from kafkapy.errors import ErrorCode, KafkaError
 from kafkapy.hashing import partition_for
+from kafkapy.transactions.holding import Holding
 from kafkapy.transactions.markers import Markers, MarkerWriter
-from kafkapy.transactions.requests import Requests
+from kafkapy.transactions.requests import Answer, Requests
 from kafkapy.transactions.shard import Entry, Marker, Shard, ShardState, TransactionLog
 from kafkapy.transactions.states import Event, TransactionState, step
 from kafkapy.transactions.transaction import (
@@ -85,10 +86,12 @@ class _Led:
 
     __slots__ = ("markers", "requests", "shard")
 
-    def __init__(self, shard: Shard, writer: MarkerWriter, next_producer_id: Callable[[], int]) -> None:
+    def __init__(
+        self, shard: Shard, writer: MarkerWriter, holding: Holding, next_producer_id: Callable[[], int]
+    ) -> None:
         self.shard = shard
         self.markers = Markers(shard, writer)
-        self.requests = Requests(shard, self.markers, next_producer_id)
+        self.requests = Requests(shard, self.markers, holding, next_producer_id)
 
 
 class TransactionCoordinator:
@@ -114,6 +117,7 @@ class TransactionCoordinator:
         self._transaction_version = transaction_version
         self._wake = wake
         self._led: dict[int, _Led] = {}
+        self._holding = Holding(self._schedule)
         self._deadline_ms: int | None = None
         self._next_abort_ms: int | None = None
         self._next_expiry_ms: int | None = None
@@ -124,7 +128,7 @@ class TransactionCoordinator:
         """This broker leads the partition now; its transactional ids are served after `loaded`."""
         assert partition not in self._led, f"{TRANSACTION_TOPIC}-{partition} is led already"
         shard = Shard(partition, leader_epoch, self._log, self._transaction_version, self._schedule)
-        self._led[partition] = _Led(shard, self._writer, self._next_producer_id)
+        self._led[partition] = _Led(shard, self._writer, self._holding, self._next_producer_id)
 
     def load(self, partition: int, data: bytes | bytearray | memoryview) -> None:
         """The next piece of the partition's log: whole batches."""
@@ -171,6 +175,7 @@ class TransactionCoordinator:
         if self._deadline_ms is None or now_ms < self._deadline_ms:
             return
         self._deadline_ms = None
+        self._holding.retry(now_ms)
         config = self.config()
         aborts = self._next_abort_ms is not None and self._next_abort_ms <= now_ms
         expires = self._next_expiry_ms is not None and self._next_expiry_ms <= now_ms
@@ -205,7 +210,7 @@ class TransactionCoordinator:
                 self.on_earlier()
 
     def _schedule_all(self) -> None:
-        deadlines = [self._next_abort_ms, self._next_expiry_ms]
+        deadlines = [self._next_abort_ms, self._next_expiry_ms, self._holding.next_retry()]
         for led in self._led.values():
             deadlines += (led.markers.next_retry(), led.shard.next_parked_deadline())
         earliest = min((deadline for deadline in deadlines if deadline is not None), default=None)
@@ -220,8 +225,27 @@ class TransactionCoordinator:
         count = topic.partition_count if topic is not None else self.config().transaction_state_log_num_partitions
         return partition_for(transactional_id, count)
 
-    def _requests(self, transactional_id: str) -> Requests:
-        return self._find(transactional_id).requests
+    def _request(
+        self,
+        transactional_id: str,
+        now_ms: int,
+        decide: Callable[[Requests, int], None],
+        refuse: Callable[[ErrorCode], None],
+    ) -> None:
+        """Have a request decided where its id lives, or answer with the error."""
+        try:
+            requests = self._find(transactional_id).requests
+        except KafkaError as error:
+            if error.code is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                refuse(error.code)
+                return
+
+            def again(now_ms: int) -> None:
+                self._request(transactional_id, now_ms, decide, refuse)
+
+            self._holding.hold(now_ms, again, refuse)
+        else:
+            decide(requests, now_ms)
 
     def _find(self, transactional_id: str) -> _Led:
         """Where an id lives, or the error that sends the client elsewhere."""
@@ -240,18 +264,18 @@ class TransactionCoordinator:
         self, transactional_id: str, timeout_ms: int, expected: Producer | None, now_ms: int, make: MakeResponse
     ) -> Reply:
         """InitProducerId with a transactional id. `expected` is the producer that only wants to go on (KIP-360)."""
-        reply = Reply(self._wake)
-        answer = _answer(reply, make)
-        try:
-            if not transactional_id:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "a transactional id must not be empty")
-            if not 0 < timeout_ms <= self.config().transaction_max_timeout_ms:
-                raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
-            requests = self._requests(transactional_id)
-        except KafkaError as error:
-            answer(error.code, NO_PRODUCER)
+        reply, answer, refuse = self._reply(make)
+        if not transactional_id:
+            refuse(ErrorCode.INVALID_REQUEST)
+        elif not 0 < timeout_ms <= self.config().transaction_max_timeout_ms:
+            refuse(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         else:
-            requests.init(transactional_id, timeout_ms, expected, now_ms, answer)
+            self._request(
+                transactional_id,
+                now_ms,
+                lambda requests, now_ms: requests.init(transactional_id, timeout_ms, expected, now_ms, answer),
+                refuse,
+            )
         return reply
 
     def add_partitions(
@@ -263,14 +287,13 @@ class TransactionCoordinator:
         make: MakeResponse,
     ) -> Reply:
         """AddPartitionsToTxn v0-3 and AddOffsetsToTxn, which only clients of Transactions V1 send."""
-        reply = Reply(self._wake)
-        answer = _answer(reply, make)
-        try:
-            requests = self._requests(transactional_id)
-        except KafkaError as error:
-            answer(error.code, NO_PRODUCER)
-        else:
-            requests.add(transactional_id, producer, partitions, V1, now_ms, answer)
+        reply, answer, refuse = self._reply(make)
+        self._request(
+            transactional_id,
+            now_ms,
+            lambda requests, now_ms: requests.add(transactional_id, producer, partitions, V1, now_ms, answer),
+            refuse,
+        )
         return reply
 
     def end_transaction(
@@ -284,15 +307,25 @@ class TransactionCoordinator:
         commit: bool,
     ) -> Reply:
         """EndTxn."""
-        reply = Reply(self._wake)
-        answer = _answer(reply, make)
-        try:
-            requests = self._requests(transactional_id)
-        except KafkaError as error:
-            answer(error.code, NO_PRODUCER)
-        else:
-            requests.end(transactional_id, producer, client_version, now_ms, answer, commit=commit)
+        reply, answer, refuse = self._reply(make)
+        self._request(
+            transactional_id,
+            now_ms,
+            lambda requests, now_ms: requests.end(
+                transactional_id, producer, client_version, now_ms, answer, commit=commit
+            ),
+            refuse,
+        )
         return reply
+
+    def _reply(self, make: MakeResponse) -> tuple[Reply, Answer, Callable[[ErrorCode], None]]:
+        """A place for an answer that may come later, and two ways to give it."""
+        reply = Reply(self._wake)
+
+        def answer(code: ErrorCode, producer: Producer) -> None:
+            reply.give(make(code, producer))
+
+        return reply, answer, lambda code: answer(code, NO_PRODUCER)
 
     def takes_part(self, transactional_id: str, producer: Producer, partitions: TopicPartitions) -> bool:
         """Whether the producer's open transaction has all these partitions already, for good."""
@@ -325,15 +358,13 @@ class TransactionCoordinator:
             other = code or ErrorCode.TRANSACTION_ABORTABLE
             then({one: ErrorCode.NONE if one in known else other for one in partitions})
 
-        try:
-            requests = self._requests(transactional_id)
-        except KafkaError as error:
-            verified(error.code, NO_PARTITIONS)
-            return
-        if add:
-            requests.add(transactional_id, producer, partitions, EPOCH_BUMP_VERSION, now_ms, added)
-        else:
-            requests.verify(transactional_id, producer, partitions, now_ms, verified)
+        def decide(requests: Requests, now_ms: int) -> None:
+            if add:
+                requests.add(transactional_id, producer, partitions, EPOCH_BUMP_VERSION, now_ms, added)
+            else:
+                requests.verify(transactional_id, producer, partitions, now_ms, verified)
+
+        self._request(transactional_id, now_ms, decide, lambda code: verified(code, NO_PARTITIONS))
 
     # Looking.
 
@@ -357,10 +388,3 @@ def _may_expire(entry: Entry) -> bool:
         return step(entry.transaction.state, Event.EXPIRE) is TransactionState.DEAD
     except KafkaError:
         return False
-
-
-def _answer(reply: Reply, make: MakeResponse) -> MakeResponse:
-    def answer(code: ErrorCode, producer: Producer) -> None:
-        reply.give(make(code, producer))
-
-    return answer

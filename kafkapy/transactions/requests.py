@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 
 from kafkapy.errors import ErrorCode, KafkaError
+from kafkapy.transactions.holding import Holding
 from kafkapy.transactions.markers import Markers
 from kafkapy.transactions.shard import Entry, Shard
 from kafkapy.transactions.states import Event, TransactionState, step
@@ -40,9 +41,10 @@ Answer = Callable[[ErrorCode, Producer], None]
 class Requests:
     """The requests of one shard."""
 
-    def __init__(self, shard: Shard, markers: Markers, next_producer_id: Callable[[], int]) -> None:
+    def __init__(self, shard: Shard, markers: Markers, holding: Holding, next_producer_id: Callable[[], int]) -> None:
         self._shard = shard
         self._markers = markers
+        self._holding = holding
         self._next_producer_id = next_producer_id
 
     def _entry(self, transactional_id: str) -> Entry:
@@ -55,15 +57,18 @@ class Requests:
     def _refuse(
         self, transactional_id: str, error: KafkaError, now_ms: int, again: Callable[[int], None], answer: Answer
     ) -> None:
-        """Answer with the error; but one that passes as soon as the markers are written waits for them first."""
-        code = error.code
-        if code is ErrorCode.CONCURRENT_TRANSACTIONS:
-            self._shard.park(
-                self._shard.entries[transactional_id], now_ms, again, lambda code: answer(code, NO_PRODUCER)
-            )
-            return
-        log.debug("%s: %s", transactional_id, error)
-        answer(code, NO_PRODUCER)
+        """Answer with the error; but one that passes soon, without the client's doing, is waited for first."""
+
+        def refuse(code: ErrorCode) -> None:
+            answer(code, NO_PRODUCER)
+
+        if error.code is ErrorCode.CONCURRENT_TRANSACTIONS:
+            self._shard.park(self._shard.entries[transactional_id], now_ms, again, refuse)
+        elif error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            self._holding.hold(now_ms, again, refuse)
+        else:
+            log.debug("%s: %s", transactional_id, error)
+            refuse(error.code)
 
     # InitProducerId.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkapy.errors import ErrorCode, KafkaError
+from kafkapy.transactions.holding import HOLD_MS, RETRY_MS
 from kafkapy.transactions.markers import MARKER_RETRY_MS
 from kafkapy.transactions.states import TransactionState
 from kafkapy.transactions.transaction import Producer
@@ -65,16 +66,39 @@ def test_who_waits_when_leadership_moves_looks_for_the_new_coordinator() -> None
         world.coordinator.transaction("t")
 
 
-def test_a_shard_serves_nobody_while_it_loads() -> None:
-    """And ListTransactions waits for all of them."""
+def test_requests_wait_while_a_shard_loads() -> None:
+    """For a moment, and are decided in the order in which they came."""
     world = World()
     producer = world.producer()
     world.coordinator.resigned(0, world.now_ms)
     world.coordinator.elected(0, 1)
-    assert code(world.end(producer)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    adding, ending = world.add(producer), world.end(producer)
+    world.advance(HOLD_MS - 1)
+    assert adding.response is None and ending.response is None
+    for batch in world.log.batches[0]:
+        world.coordinator.load(0, batch)
+    world.coordinator.loaded(0, world.now_ms)
+    world.advance(RETRY_MS)
+    ok(adding)
+    assert ok(ending) == Producer(1001, 1)
+
+
+def test_requests_do_not_wait_for_ever_while_a_shard_loads() -> None:
+    """Nor do they if it goes away meanwhile; and ListTransactions does not wait at all."""
+    world = World()
+    producer = world.producer()
+    world.coordinator.resigned(0, world.now_ms)
+    world.coordinator.elected(0, 1)
+    ending = world.end(producer)
     with pytest.raises(KafkaError) as refused:
         list(world.coordinator.transactions())
     assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    world.advance(HOLD_MS)
+    assert code(ending) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    adding = world.add(producer)
+    world.coordinator.resigned(0, world.now_ms)
+    world.advance(RETRY_MS)
+    assert code(adding) is ErrorCode.NOT_COORDINATOR
 
 
 @pytest.mark.parametrize("commit", [True, False])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkapy.errors import ErrorCode
+from kafkapy.transactions.holding import HOLD_MS, RETRY_MS
 from kafkapy.transactions.shard import CONCURRENT_WAIT_MS
 from kafkapy.transactions.states import TransactionState
 from kafkapy.transactions.transaction import CLIENT_EPOCH_MAX, EPOCH_MAX, NO_PRODUCER, Producer
@@ -156,8 +157,22 @@ def test_the_last_epoch_can_still_be_fenced_with_v1() -> None:
     assert code(world.init(expected=exhausted)) is ErrorCode.PRODUCER_FENCED
 
 
-def test_no_id_no_answer() -> None:
-    """While the next block of producer ids is on its way, the client tries again."""
+def test_a_new_producer_waits_for_the_next_block_of_ids() -> None:
+    """It is on its way."""
     world = World()
     world.out_of_ids = True
-    assert world.init().response == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, NO_PRODUCER)
+    waiting = world.init()
+    world.advance(HOLD_MS // 2)
+    assert waiting.response is None
+    world.out_of_ids = False
+    world.advance(RETRY_MS)
+    assert ok(waiting) == Producer(1001, 0)
+
+
+def test_without_ids_there_is_no_new_producer() -> None:
+    """After a while it is told to come back."""
+    world = World()
+    world.out_of_ids = True
+    waiting = world.init()
+    world.advance(HOLD_MS)
+    assert waiting.response == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, NO_PRODUCER)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kafkapy.errors import ErrorCode
+from kafkapy.transactions.holding import HOLD_MS
 from kafkapy.transactions.shard import CONCURRENT_WAIT_MS
 from kafkapy.transactions.states import TransactionState
 from kafkapy.transactions.transaction import CLIENT_EPOCH_MAX, EPOCH_MAX, NO_PRODUCER, Producer
@@ -195,8 +196,12 @@ def test_without_a_new_id_an_end_has_to_wait() -> None:
     producer = exhaust(world)
     ok(world.add(producer))
     world.out_of_ids = True
-    assert world.end(producer).response == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, NO_PRODUCER)
+    ending = world.end(producer)
+    world.advance(HOLD_MS)
+    assert ending.response == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, NO_PRODUCER)
     assert world.state().state is TransactionState.ONGOING
+    world.out_of_ids = False
+    assert ok(world.end(producer)) == Producer(1002, 0)
 
 
 def test_an_end_that_the_log_refuses_has_not_happened() -> None:
