@@ -23,7 +23,7 @@ class PersistentMap(Generic[K, V]):
     __slots__ = ("_shards", "_size")
 
     def __init__(self, entries: Mapping[K, V] | None = None) -> None:
-        self._shards: tuple[dict[K, V], ...] = _EMPTY_SHARDS
+        self._shards: list[dict[K, V]] = _EMPTY_SHARDS
         self._size = 0
         if entries:
             filled = self.updated(entries)
@@ -47,7 +47,9 @@ class PersistentMap(Generic[K, V]):
             return self
         fresh: PersistentMap[K, V] = PersistentMap.__new__(PersistentMap)
         fresh._size = self._size + sum(len(copy) - len(shards[position]) for position, copy in copies.items())
-        fresh._shards = tuple(copies.get(position, shard) for position, shard in enumerate(shards))
+        fresh._shards = shards.copy()
+        for position, copy in copies.items():
+            fresh._shards[position] = copy
         return fresh
 
     @overload
@@ -95,4 +97,4 @@ class PersistentMap(Generic[K, V]):
 
 
 _EMPTY: dict = {}
-_EMPTY_SHARDS = (_EMPTY,) * SHARDS
+_EMPTY_SHARDS = [_EMPTY] * SHARDS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from kafkapy.config.broker_config import BrokerConfig
 from kafkapy.config.definitions import Value
@@ -33,7 +34,7 @@ def create_topics(
     image: MetadataImage, request: CreateTopicsRequest, config: BrokerConfig, new_uuid: UuidSource
 ) -> Decision:
     """Each topic is created or refused by itself; with `validate_only` nothing is written."""
-    defaults = topic_defaults(config)
+    defaults = _topic_defaults(config)
     records: list[Record] = []
     results: list[CreatableTopicResult] = []
     duplicates = [name for name, count in Counter(topic.name for topic in request.topics).items() if count > 1]
@@ -230,5 +231,18 @@ def _refused(name: str, error: KafkaError) -> CreatableTopicResult:
 
 def _settings(config: BrokerConfig, own: Mapping[str, str]) -> list[CreatableTopicConfigs]:
     """What DescribeConfigs would tell of the new topic, sorted as Kafka sorts it here."""
+    if not own:
+        return _settings_of_most(config)
     entries = sorted(describe_topic(config, own), key=lambda entry: entry.name)
     return [CreatableTopicConfigs(name=one.name, value=one.value, config_source=one.source) for one in entries]
+
+
+# A broker has one configuration at a time; a new one takes the old one's place here.
+@lru_cache(maxsize=1)
+def _settings_of_most(config: BrokerConfig) -> list[CreatableTopicConfigs]:
+    """Those of a topic without any of its own: the answers share them, and nobody changes an answer."""
+    entries = sorted(describe_topic(config, {}), key=lambda entry: entry.name)
+    return [CreatableTopicConfigs(name=one.name, value=one.value, config_source=one.source) for one in entries]
+
+
+_topic_defaults = lru_cache(maxsize=1)(topic_defaults)
