@@ -1,0 +1,1 @@
+"""Checks against the real thing: stock clients and Apache Kafka itself. `make compat` runs them; `make test` does not need them."""

@@ -1,0 +1,124 @@
+"""What the clients need on this machine: found, or made once and kept in a cache; what cannot be had is a skip that names it.
+
+The cache is `~/.cache/kafkapy-compat` (or `KAFKAPY_COMPAT_CACHE`): virtual environments, built Go and Rust programs, node modules.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import venv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+INSTALL_TIMEOUT_S = 300.0
+RUN_TIMEOUT_S = 60.0
+
+
+def cache() -> Path:
+    """Where everything made here is kept."""
+    return Path(os.environ.get("KAFKAPY_COMPAT_CACHE") or Path.home() / ".cache" / "kafkapy-compat")
+
+
+def program(name: str, hint: str) -> str:
+    """The path of an installed program."""
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed ({hint})")
+    return found
+
+
+def run(
+    command: Sequence[str | Path],
+    *,
+    stdin: str | bytes = b"",
+    timeout_s: float = RUN_TIMEOUT_S,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    check: bool = True,
+) -> str:
+    """A program's standard output; a failure shows all that it said."""
+    data = stdin.encode() if isinstance(stdin, str) else stdin
+    done = subprocess.run(
+        [str(part) for part in command], input=data, capture_output=True, timeout=timeout_s, cwd=cwd, env={**os.environ, **(env or {})}
+    )
+    out, err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+    if check and done.returncode != 0:
+        pytest.fail(f"{Path(command[0]).name} ended with {done.returncode}:\n{out[-4000:]}\n{err[-4000:]}", pytrace=False)
+    return out if check else out + err
+
+
+def python_with(*requirements: str) -> Path:
+    """The interpreter of a virtual environment that has exactly these packages, made when it is not there."""
+    folder = cache() / ("venv-" + re.sub(r"[^\w.]+", "-", "_".join(requirements)))
+    python = folder / "bin" / "python"
+    if not (folder / "complete").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        venv.create(folder, with_pip=True)
+        _install([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements], folder)
+    return python
+
+
+def go_program(source: Path) -> Path:
+    """The program built from a folder with main.go, go.mod and go.sum; built anew when its source changes."""
+    go = program("go", "https://go.dev/dl")
+    return _built(source, "go", lambda out: _install([go, "build", "-o", out / "program", "."], out, cwd=source)) / "program"
+
+
+def node_modules(source: Path) -> Path:
+    """A folder with the node_modules that a package.json asks for, its scripts beside them."""
+    npm = program("npm", "https://nodejs.org")
+
+    def make(out: Path) -> None:
+        for file in source.iterdir():
+            if file.suffix in (".js", ".json"):
+                shutil.copy(file, out)
+        _install([npm, "install", "--silent", "--no-audit", "--no-fund"], out, cwd=out)
+
+    return _built(source, "node", make)
+
+
+def cargo_program(source: Path, name: str) -> Path:
+    """The program of that name, built by cargo from a folder; built anew when its source changes."""
+    cargo = program("cargo", "https://rustup.rs")
+    target = cache() / f"cargo-target-{source.name}"
+
+    def make(out: Path) -> None:
+        _install([cargo, "build", "--quiet", "--jobs", "1", "--target-dir", target], out, cwd=source)
+        shutil.copy(target / "debug" / name, out / name)
+
+    return _built(source, "rust", make) / name
+
+
+def checks(file: Path, pattern: str = r"^(?:async )?def check_(\w+)") -> list[str]:
+    """The names of the checks in a client's own program, so that each is a row of the matrix."""
+    return re.findall(pattern, file.read_text(), re.MULTILINE)
+
+
+def _built(source: Path, kind: str, make: object) -> Path:
+    """A folder in the cache that `make` has filled from this source, keyed by the source's content."""
+    digest = hashlib.sha256()
+    for file in sorted(source.rglob("*")):
+        if file.is_file() and file.suffix != ".py" and "__pycache__" not in file.parts:
+            digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    folder = cache() / f"{kind}-{source.name}-{digest.hexdigest()[:12]}"
+    if not (folder / "complete").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        assert callable(make)
+        make(folder)
+        (folder / "complete").touch()
+    return folder
+
+
+def _install(command: Sequence[str | Path], folder: Path, cwd: Path | None = None) -> None:
+    """Run what fetches or builds; what cannot be fetched is a missing tool, not a failed broker."""
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S, cwd=cwd)
+    if done.returncode != 0:
+        pytest.skip(f"{Path(command[0]).name} could not install it: {(done.stderr or done.stdout).strip()[-300:]}")
+    (folder / "complete").touch()
