@@ -49,6 +49,8 @@ def modules() -> list[Path]:
 def part_of(path: Path) -> str:
     """The layer that a module belongs to."""
     relative = path.relative_to(PACKAGE)
+    if relative.name == "__main__.py":
+        return "cli"
     return relative.parts[0] if len(relative.parts) > 1 else "base"
 
 
