@@ -103,14 +103,17 @@ class MixedGroups:
             member_id=member_id,
         )
 
+        # Set now and not when the answer leaves: whatever becomes of the answer, a member in the log must be looked after.
+        self._protocol.cancel(MEMBER_JOIN, group.group_id, member_id)
+        self._extend_session(group, moved, caller.now_ms)
+        self._protocol.schedule(MEMBER_SYNC, group.group_id, member_id, caller.now_ms + timeout_ms)
+
         def done(code: ErrorCode, now_ms: int) -> Outcome | None:
             if code:
                 group.catalog_version = -1
                 reply.give(join_error(caller, member_id, coordinator_code(code)))
                 return None
-            self._protocol.cancel(MEMBER_JOIN, group.group_id, member_id)
             self._extend_session(group, moved, now_ms)
-            self._protocol.schedule(MEMBER_SYNC, group.group_id, member_id, now_ms + timeout_ms)
             reply.give(response)
             # A static member that goes back to the classic protocol may have been the last of the new one.
             is_last = replaced is not None and replaced.classic is None

@@ -180,7 +180,6 @@ class Rebalancer:
     def refuse_syncs(self, group: ClassicGroup, code: ErrorCode, now_ms: int) -> None:
         """Send everybody who waits for the assignment away; this generation will have none."""
         for member in group.members.values():
-            member.assignment = b""
             if member.sync_reply is not None:
                 self.answer_sync(member, SyncGroupResponse(error_code=code))
                 self.extend_session(group, member, now_ms)

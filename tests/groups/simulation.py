@@ -1,10 +1,11 @@
-"""A seeded simulation of classic groups: clients that join, leave, pause, die, commit and repeat themselves; brokers that fail over.
+"""A seeded simulation of groups: clients of both protocols that join, leave, pause, die, commit and repeat themselves, in
+groups that change their protocol under them; brokers that fail over.
 
     python -m tests.groups.simulation --seed 42           one seed, with what happened printed
     python -m tests.groups.simulation --seeds 10000       many
 
-After every step the invariants of `Checker` hold, and at the end, when all is quiet, everybody has been answered, every group is empty,
-and the log alone yields the same state.
+After every step the invariants of `Checker` hold. Then everybody behaves for a while, and every group must settle. At the end, when all
+is quiet, everybody has been answered, every group is empty, and the log alone yields the same state.
 """
 
 from __future__ import annotations
@@ -18,11 +19,16 @@ from typing import Any
 
 from kafkapy.coordination import Reply
 from kafkapy.errors import ErrorCode, KafkaError
+from kafkapy.groups.consumer_group import ConsumerGroup
 from kafkapy.groups.states import GroupState
-from tests.groups.fakes import World, subscription
+from kafkapy.wire.protocol_data import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartitions
+from kafkapy.wire.record_framing import decode_blob, encode_blob
+from tests.groups.consumer_clients import ConsumerClient
+from tests.groups.fakes import World, make_catalog, subscription
 
 PARTITIONS = 6
 STEPS = 120
+CALM_ROUNDS = 60
 
 # What a client does next, when it is free to choose; repeated entries are likelier.
 CHOICES = ("heartbeat", "heartbeat", "heartbeat", "commit", "commit", "transaction", "rejoin", "leave", "pause", "die")
@@ -48,6 +54,11 @@ class Client:
         self.generation = -1
         self.joining: Reply | None = None
         self.syncing: Reply | None = None
+        self.owned: frozenset[tuple[str, int]] = frozenset()
+
+    def step(self, simulation: Simulation) -> None:
+        """Go on."""
+        simulation.act_classic(self)
 
 
 class Checker:
@@ -60,18 +71,31 @@ class Checker:
         # (group, partition) -> the highest offset that a client was told is committed. Offsets only ever grow here.
         self.acknowledged: dict[tuple[str, int], int] = {}
 
-    def owns(self, client: Client, generation: int, partitions: str) -> None:
+    def owns(self, client: Client, generation: int) -> None:
         """No partition belongs to two members within a generation; a static member is the same under every id."""
-        for partition in partitions.split(",") if partitions else ():
+        for partition in client.owned:
             key = (client.group, generation, partition)
             owner = client.instance or client.member_id
             assert self.owners.setdefault(key, owner) == owner, f"{key}: {self.owners[key]} and {owner}"
+
+    def check_owners(self, clients: list[Any]) -> None:
+        """In a consumer group no partition has two owners at any time, among those who are members and believe to be."""
+        for shard in self.world.groups.shards.values():
+            for group in shard.consumer_groups.values():
+                owners: dict[tuple[str, int], str] = {}
+                for client in clients:
+                    if client.group == group.group_id and client.member_id in group.members:
+                        for partition in client.owned:
+                            other = owners.setdefault(partition, client.name)
+                            assert other == client.name, f"{partition} of {client.group}: {other}, {client.name}"
 
     def check(self) -> None:
         """The bookkeeping of every group adds up, and no acknowledged offset is lost."""
         for shard in self.world.groups.shards.values():
             for group in shard.classic_groups.values():
                 check_group(group)
+            for consumer_group in shard.consumer_groups.values():
+                check_consumer_group(consumer_group)
         for (group_id, partition), offset in self.acknowledged.items():
             assert self.world.committed(partition, group=group_id) >= offset, f"{group_id}-{partition} lost {offset}"
 
@@ -84,6 +108,9 @@ class Checker:
                 copy.load(batch)
             assert copy.offsets.snapshot() == shard.offsets.snapshot()
             assert copy.stored_groups == shard.stored_groups
+            assert copy.consumer_groups.keys() == shard.consumer_groups.keys()
+            for group_id, group in shard.consumer_groups.items():
+                assert copy.consumer_groups[group_id].snapshot() == group.snapshot()
 
 
 def check_group(group: Any) -> None:
@@ -108,6 +135,24 @@ def check_group(group: Any) -> None:
             assert group.state is GroupState.PREPARING_REBALANCE or member.instance_id is not None
 
 
+def check_consumer_group(group: ConsumerGroup) -> None:
+    """The indexes of a consumer group agree with its members, and its target gives nothing twice."""
+    owners: dict[tuple[bytes, int], str] = {}
+    for member in group.members.values():
+        for owned in (member.assigned, member.revoking):
+            for topic, partitions in owned.items():
+                for partition in partitions:
+                    assert owners.setdefault((topic, partition), member.member_id) == member.member_id
+        assert member.epoch <= group.epoch
+    assert owners == group.owners
+    static = {one.instance_id: one.member_id for one in group.members.values() if one.instance_id is not None}
+    assert static == group.static_members
+    assert group.assignment_epoch <= group.epoch
+    assert group.target.keys() <= group.members.keys()
+    wanted = [(topic, one) for target in group.target.values() for topic in target for one in target[topic]]
+    assert len(wanted) == len(set(wanted))
+
+
 class Simulation:
     """One run. The same seed gives the same run."""
 
@@ -116,13 +161,20 @@ class Simulation:
         self.say = say
         self.world = World(
             partitions=2,
+            catalog=make_catalog(t=PARTITIONS, u=2),
+            group_consumer_assignment_interval_ms=random.choice((0, 0, 1_000)),
             group_initial_rebalance_delay_ms=random.choice((0, 0, 500)),
             group_max_size=random.choice((2, 100, 100)),
             offsets_retention_minutes=10_000,
         )
         self.checker = Checker(self.world)
         groups = ["a", "b", "c"][: random.randint(1, 3)]
-        self.clients = [Client(f"c{n}", random.choice(groups), random) for n in range(random.randint(2, 6))]
+        modern = random.choice((0.0, 0.5, 1.0))
+        self.clients: list[Any] = [
+            (ConsumerClient if random.random() < modern else Client)(f"c{n}", random.choice(groups), random)
+            for n in range(random.randint(2, 6))
+        ]
+        self.is_calm = False
         self.replicates = random.random() < 0.5
         self.history: list[Callable[[], Any]] = []
         self.next_offset = 0
@@ -133,6 +185,8 @@ class Simulation:
         for _ in range(STEPS):
             self.step()
             self.checker.check()
+            self.checker.check_owners(self.clients)
+        self.converge()
         self.finish()
 
     def step(self) -> None:
@@ -149,16 +203,17 @@ class Simulation:
         elif dice < 0.96:
             self.end_transaction()
         elif dice < 0.985:
-            if self.history:
-                self.note("an old request again")
-                random.choice(self.history)()
+            self.repeat()
         else:
             self.fail_over()
 
-    def act(self, client: Client) -> None:
+    def act(self, client: Any) -> None:
         """A client goes on."""
-        if client.asleep_until_ms > self.world.now_ms:
-            return
+        if client.asleep_until_ms <= self.world.now_ms:
+            client.step(self)
+
+    def act_classic(self, client: Client) -> None:
+        """A client of the classic protocol goes on."""
         if client.joining is not None:
             self.after_join(client)
         elif client.syncing is not None:
@@ -166,7 +221,46 @@ class Simulation:
         elif client.generation < 0:
             self.join(client)
         else:
-            getattr(self, self.random.choice(CHOICES))(client)
+            getattr(self, "heartbeat" if self.is_calm else self.random.choice(CHOICES))(client)
+
+    def repeat(self) -> None:
+        """An old request arrives once more. In a consumer group an old JoinGroup would say that its member gave everything up, so there none does."""
+        group_ids = {group_id for shard in self.world.groups.shards.values() for group_id in shard.consumer_groups}
+        if self.history and not group_ids:
+            self.note("an old request again")
+            self.random.choice(self.history)()
+
+    def is_unlucky(self) -> bool:
+        """Whether an answer is lost on its way."""
+        return not self.is_calm and self.random.random() < 0.1
+
+    def converge(self) -> None:
+        """Everybody behaves: the groups settle, and every partition that somebody reads has an owner."""
+        world = self.world
+        self.is_calm = True
+        self.note("calm")
+        world.log.replicated = True
+        world.replicate()
+        for client in self.clients:
+            client.asleep_until_ms = 0
+        for _ in range(CALM_ROUNDS):
+            world.advance(1_000)
+            for client in self.clients:
+                self.act(client)
+                self.checker.check_owners(self.clients)
+        self.checker.check()
+        for shard in world.groups.shards.values():
+            for classic in shard.classic_groups.values():
+                assert classic.state in (GroupState.STABLE, GroupState.EMPTY), classic.state
+            for group in shard.consumer_groups.values():
+                assert group.state.value in ("Stable", "Empty"), group.state
+                owned = {one for client in self.clients if client.group == group.group_id for one in client.owned}
+                wanted = {
+                    (name, one)
+                    for name in group.subscribed
+                    for one in range(world.catalog.topics[name].partition_count)
+                }
+                assert owned == wanted, f"{group.group_id}: {owned ^ wanted}"
 
     # Joining.
 
@@ -187,6 +281,8 @@ class Simulation:
             )
 
         self.note(f"{client.name} joins as {client.member_id!r}")
+        # These clients are eager: they give everything up before they join.
+        client.owned = frozenset()
         self.history.append(request)
         client.joining = request()
 
@@ -197,7 +293,7 @@ class Simulation:
         if answer is None:
             return
         client.joining = None
-        if self.random.random() < 0.1:
+        if self.is_unlucky():
             self.note(f"{client.name} lost its JoinGroup answer")
             return
         code = ErrorCode(answer.error_code)
@@ -210,7 +306,7 @@ class Simulation:
             client.member_id, client.generation = answer.member_id, answer.generation_id
             assignments = None
             if answer.leader == client.member_id and not answer.skip_assignment:
-                assignments = assign([one.member_id for one in answer.members])
+                assignments = assign(answer.members)
             self.sync(client, assignments)
 
     def sync(self, client: Client, assignments: dict[str, bytes] | None) -> None:
@@ -237,7 +333,8 @@ class Simulation:
         if answer.error_code:
             self.failed(client, ErrorCode(answer.error_code))
         else:
-            self.checker.owns(client, client.generation, answer.assignment.decode())
+            client.owned = partitions_of(answer.assignment)
+            self.checker.owns(client, client.generation)
 
     def failed(self, client: Client, code: ErrorCode) -> None:
         """What clients do with errors: join again, under a new id where the old one is not known."""
@@ -366,12 +463,32 @@ class Simulation:
             self.say(f"{self.world.now_ms % 100_000_000:>9} {what}")
 
 
-def assign(members: list[str]) -> dict[str, bytes]:
-    """Each partition to one member."""
-    shares: dict[str, list[str]] = {member: [] for member in members}
-    for partition in range(PARTITIONS):
-        shares[members[partition % len(members)]].append(str(partition))
-    return {member: ",".join(share).encode() for member, share in shares.items()}
+def assign(members: list[Any]) -> dict[str, bytes]:
+    """What a leader hands out: each partition to one member that reads it."""
+    shares: dict[str, dict[str, list[int]]] = {member.member_id: {} for member in members}
+    for topic, count in (("t", PARTITIONS), ("u", 2)):
+        readers = [
+            one.member_id for one in members if topic in decode_blob(ConsumerProtocolSubscription, one.metadata).topics
+        ]
+        for partition in range(count if readers else 0):
+            shares[readers[partition % len(readers)]].setdefault(topic, []).append(partition)
+    return {
+        member_id: encode_blob(
+            ConsumerProtocolAssignment(
+                assigned_partitions=[TopicPartitions(topic=topic, partitions=ones) for topic, ones in share.items()]
+            ),
+            0,
+        )
+        for member_id, share in shares.items()
+    }
+
+
+def partitions_of(assignment: bytes) -> frozenset[tuple[str, int]]:
+    """What a member was given."""
+    if not assignment:
+        return frozenset()
+    topics = decode_blob(ConsumerProtocolAssignment, assignment).assigned_partitions
+    return frozenset((one.topic, partition) for one in topics for partition in one.partitions)
 
 
 def main() -> None:
