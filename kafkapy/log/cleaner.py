@@ -71,7 +71,8 @@ def cleanable_range(log: Log, last_stable_offset: int, checkpoint: int | None, n
         first_dirty,
         boundary,
         sum(segment.size for segment in closed if segment.base_offset < min(first_dirty, boundary)),
-        sum(segment.size for segment in dirty if min(first_dirty, boundary) <= segment.base_offset < boundary),
+        # A segment that is dirty only in part counts as both, as Kafka has it.
+        sum(segment.size for segment in dirty if segment.base_offset < boundary),
         _is_overdue(log, dirty, now_ms),
     )
 
