@@ -58,8 +58,9 @@ PASSING = {
 class Talk:
     """One conversation: a topic and a transactional id of its own, and what was answered."""
 
-    def __init__(self, wire: WireClient, name: str) -> None:
+    def __init__(self, wire: WireClient, name: str, timeout_ms: int = 60_000) -> None:
         self.wire = wire
+        self.timeout_ms = timeout_ms
         self.topic = f"topic-{name}"
         self.id = f"id-{name}"
         self.group = f"group-{name}"

@@ -14,7 +14,7 @@ from kafkapy.transactions.shard import Shard
 from kafkapy.transactions.states import Event, TransactionState, step
 from tests.transactions.simulation import Simulation
 
-SEEDS = 1_500
+SEEDS = 1_000
 SEEDS_PER_TEST = 100
 
 
