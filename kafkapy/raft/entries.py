@@ -18,12 +18,14 @@ The snapshot file is what pysyncobj calls the full dump: enough to go on without
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from kafkapy.errors import StorageError
-from kafkapy.raft.journal import Entry, replace_file
+from kafkapy.log.filesystem import OsFilesystem, read_file, replace_file, storage_errors
+from kafkapy.raft.journal import Entry
 from kafkapy.raft.quorum import CommittedBatch, SnapshotPosition, Ticket
 from kafkapy.wire.crc import crc32c
 
@@ -141,13 +143,19 @@ class SnapshotFile(NamedTuple):
         for entry in (self.last, self.prev):
             parts += (_ENTRY.pack(entry.log_index, entry.term, len(entry.command)), entry.command)
         body = b"".join((*parts, _POSITION.pack(*self.position), self.content))
-        replace_file(path, SNAPSHOT_MAGIC + _LENGTH.pack(crc32c(body)) + body)
+        # By way of a name of its own: the core renames `path`.tmp to `path` at a moment that it thinks right.
+        fresh = path + ".new"
+        filesystem = OsFilesystem()
+        with storage_errors(path):
+            replace_file(filesystem, fresh, SNAPSHOT_MAGIC + _LENGTH.pack(crc32c(body)) + body)
+            filesystem.rename(fresh, path)
+            filesystem.sync_folder(os.path.dirname(path) or ".")
 
     @classmethod
     def read(cls, path: str) -> SnapshotFile:
         """Read and check it."""
-        with open(path, "rb") as file:
-            data = file.read()
+        with storage_errors(path):
+            data = read_file(OsFilesystem(), path)
         start = len(SNAPSHOT_MAGIC) + _LENGTH.size
         if not data.startswith(SNAPSHOT_MAGIC) or len(data) < start:
             raise StorageError(path, "is not a quorum snapshot")

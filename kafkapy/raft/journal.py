@@ -32,11 +32,13 @@ import struct
 from typing import NamedTuple
 
 from kafkapy.errors import StorageError
+from kafkapy.log.filesystem import OsFilesystem, read_file, replace_file, storage_errors, write_fully
 from kafkapy.wire.crc import crc32c
 
 log = logging.getLogger(__name__)
 
 MAGIC = b"KPYRAFT1"
+_FS = OsFilesystem()
 _HEADER = struct.Struct(">IIQ")
 _ENTRY = struct.Struct(">cQQ")
 _TRUNCATE = struct.Struct(">cQ")
@@ -49,28 +51,6 @@ class Entry(NamedTuple):
     command: bytes
     log_index: int
     term: int
-
-
-def sync_directory(path: str) -> None:
-    """Make the creation or renaming of a file in this directory durable."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def replace_file(path: str, content: bytes | bytearray) -> None:
-    """Put `content` at `path`, all or nothing, and durable when this returns."""
-    fresh = path + ".new"
-    descriptor = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        _write_all(descriptor, content, fresh)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    os.rename(fresh, path)
-    sync_directory(os.path.dirname(path) or ".")
 
 
 class Journal:
@@ -121,10 +101,8 @@ class Journal:
     def sync(self) -> None:
         """Have everything written so far on disk. One call serves all the entries written since the last one."""
         if self._durable < self.size:
-            try:
+            with storage_errors(self.path):
                 os.fdatasync(self._descriptor)
-            except OSError as error:
-                raise StorageError(self.path, f"cannot sync: {error.strerror}") from error
             self._durable = self.size
             self.syncs += 1
 
@@ -177,8 +155,10 @@ class Journal:
         return _STATE.pack(b"S", self.term, self.commit_index, vote is not None) + (vote or "").encode()
 
     def _write(self, body: bytes) -> None:
+        """Append or raise: after a short write, which is what a full disk makes, nothing may follow, or it would be thought damaged."""
         record = _frame(body, self._durable)
-        _write_all(self._descriptor, record, self.path)
+        with storage_errors(self.path):
+            write_fully(_FS, self._descriptor, record, self.size)
         self.size += len(record)
 
     def _rewrite(self) -> None:
@@ -189,15 +169,16 @@ class Journal:
         content = bytearray(MAGIC)
         for body in (state, *entries, state):
             content += _frame(body, len(content))
-        replace_file(self.path, content)
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-        self._descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND)
+        with storage_errors(self.path):
+            replace_file(_FS, self.path, bytes(content))
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
+            self._descriptor = _FS.open_existing(self.path)
         self.size = self._durable = len(content)
 
     def _load(self) -> None:
-        with open(self.path, "rb") as file:
-            content = file.read()
+        with storage_errors(self.path):
+            content = read_file(_FS, self.path)
         if not content.startswith(MAGIC):
             raise StorageError(self.path, "is not a quorum journal: it does not begin with its magic")
         position = len(MAGIC)
@@ -207,9 +188,10 @@ class Journal:
         if position < len(content):
             refuse_lost_promise(self.path, content, position)
             log.warning("%s: dropped %d unsynced bytes at %d", self.path, len(content) - position, position)
-            os.truncate(self.path, position)
-        self._descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND)
-        os.fsync(self._descriptor)
+        with storage_errors(self.path):
+            self._descriptor = _FS.open_existing(self.path)
+            os.ftruncate(self._descriptor, position)
+            os.fsync(self._descriptor)
         self.size = self._durable = position
         if self.entries:
             self.commit_index = min(self.commit_index, self.entries[-1].log_index)
@@ -264,14 +246,3 @@ def refuse_lost_promise(path: str, content: bytes, damaged: int) -> None:
 def _frame(body: bytes, durable: int) -> bytes:
     checked = durable.to_bytes(8, "big") + body
     return len(body).to_bytes(4, "big") + crc32c(checked).to_bytes(4, "big") + checked
-
-
-def _write_all(descriptor: int, content: bytes | bytearray, path: str) -> None:
-    """Write everything or raise: a short write is a full disk, and what follows a hole would be thought damaged."""
-    view = memoryview(content)
-    while view:
-        try:
-            written = os.write(descriptor, view)
-        except OSError as error:
-            raise StorageError(path, f"cannot write: {error.strerror}") from error
-        view = view[written:]

@@ -94,6 +94,7 @@ class MetadataNode:
     def stop(self) -> None:
         """Leave the quorum, then close the log. Waits for the quorum's thread."""
         self._stopping = True
+        self.controller.resign(self.image)
         self.quorum.stop()
         self._log.close()
 

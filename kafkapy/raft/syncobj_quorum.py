@@ -124,11 +124,12 @@ class SyncObjQuorum:
             self._thread.join()
         if self._snapshot_thread is not None:
             self._snapshot_thread.join()
-        for descriptor in (self._wake_read, self._wake_write):
-            os.close(descriptor)
+        write, self._wake_write = self._wake_write, -1
+        os.close(write)
+        os.close(self._wake_read)
 
     def _wake(self) -> None:
-        if not self._awake:
+        if not self._awake and self._wake_write >= 0:
             self._awake = True
             os.write(self._wake_write, b"w")
 
@@ -324,7 +325,8 @@ class SyncObjQuorum:
     def _snapshot_is_due(self) -> bool:
         if self._unsaved_bytes >= self._snapshot_bytes:
             return True
-        return time.monotonic() - self._snapshot_time >= self._snapshot_interval_s
+        interval_s = self._snapshot_interval_s
+        return interval_s > 0 and time.monotonic() - self._snapshot_time >= interval_s
 
     def _serialize(self, path: str, extra: tuple[Any, ...]) -> None:
         last, prev = (Entry(*entry) for entry in extra[:2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from kafkapy.errors import StorageError
 from kafkapy.raft.entries import SnapshotFile
+from kafkapy.raft.journal import Journal
 from kafkapy.raft.quorum import CommittedBatch, Outcome, SnapshotPosition, Ticket
 from kafkapy.raft.syncobj_quorum import SyncObjQuorum
 from tests.raft.support import QueueLoop
@@ -199,13 +201,22 @@ def test_an_entry_that_cannot_be_read_stops_the_voter(tmp_path: Path) -> None:
     running = Running(tmp_path)
     journal = running.quorum._journal
     running.quorum.stop()
-    with open(journal.path, "ab"):
-        from kafkapy.raft.journal import Journal
-
-        again = Journal(journal.path)
-        again.append(b"\x77newer", again.entries[-1].log_index + 1, again.term)
-        again.set_commit_index(again.entries[-1].log_index)
-        again.close()
+    again = Journal(journal.path)
+    again.append(b"\x77newer", again.entries[-1].log_index + 1, again.term)
+    again.set_commit_index(again.entries[-1].log_index)
+    again.close()
     failed = Running(tmp_path)
     assert "kind 119" in str(failed.listener.failure)
     failed.quorum.stop()
+
+
+def test_a_full_disk_stops_the_voter(tmp_path: Path) -> None:
+    """Nothing is acknowledged that could not be written, and the error says what is wrong."""
+    running = Running(tmp_path)
+    running.quorum._journal._descriptor = os.open("/dev/full", os.O_WRONLY)
+    ticket = running.commit(b"r")
+    running.loop.run_until(lambda: ticket.outcome is not Outcome.PENDING)
+    assert ticket.outcome is Outcome.UNKNOWN
+    assert "the disk is full" in str(running.listener.failure)
+    running.quorum.stop()
+    assert Running(tmp_path).listener.failure is None

@@ -9,11 +9,13 @@ import re
 import pysyncobj.syncobj as original
 from pysyncobj.config import FAIL_REASON, SERIALIZER_STATE
 from pysyncobj.journal import Journal
+from pysyncobj.serializer import Serializer
 from pysyncobj.transport import Transport
 from pysyncobj.version import VERSION
 
 import kafkapy
 from kafkapy.raft import syncobj_quorum
+from kafkapy.raft.entries import SnapshotFile
 
 
 def test_the_version_is_the_one_that_was_read() -> None:
@@ -61,6 +63,15 @@ def test_the_journal_seam_has_all_that_the_core_calls() -> None:
     instance_names = set(inspect.getsource(seam.__init__).replace("self.", " ").split())
     for name in names:
         assert name in vars(seam) or name in instance_names, name
+
+
+def test_the_core_renames_only_its_own_name() -> None:
+    """It moves `<snapshot>.tmp` into place right after it has asked for a snapshot, so nobody else may write a file of that name."""
+    source = inspect.getsource(Serializer)
+    assert source.count("+ '.tmp'") == 1
+    assert source.count("+ '.1.tmp'") == 1
+    assert "atomicReplace(tmpFile, self.__fileName)" in source
+    assert '.new"' in inspect.getsource(SnapshotFile.write)
 
 
 def test_the_private_names_are_there() -> None:
