@@ -167,6 +167,7 @@ def test_incremental_alter_configs(admin: AdminClient, topic: str) -> None:
     assert (found["cleanup.policy"].value, found["retention.ms"].value) == ("compact", "604800000")
 
 
+@pytest.mark.filterwarnings("ignore:alter_configs:DeprecationWarning")
 def test_alter_configs(admin: AdminClient, topic: str) -> None:
     """The old call replaces everything that was set."""
     for wanted in ({"retention.ms": "1000"}, {"segment.bytes": "2000000"}):
@@ -240,6 +241,6 @@ TOPIC_KEYS = sorted(
     file.delete.delay.ms flush.messages flush.ms follower.replication.throttled.replicas index.interval.bytes
     leader.replication.throttled.replicas local.retention.bytes local.retention.ms max.compaction.lag.ms max.message.bytes
     message.timestamp.after.max.ms message.timestamp.before.max.ms message.timestamp.type min.cleanable.dirty.ratio
-    min.compaction.lag.ms min.insync.replicas preallocate remote.copy.disable remote.log.delete.on.disable remote.storage.enable
+    min.compaction.lag.ms min.insync.replicas preallocate remote.log.copy.disable remote.log.delete.on.disable remote.storage.enable
     retention.bytes retention.ms segment.bytes segment.index.bytes segment.jitter.ms segment.ms unclean.leader.election.enable""".split()
 )

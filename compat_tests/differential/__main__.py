@@ -1,0 +1,103 @@
+"""Runs the comparison and prints what differs."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fnmatch
+import logging
+import sys
+import time
+import traceback
+from typing import Any
+
+from compat_tests import kafka_broker
+from compat_tests.differential.allowed import ALLOWED
+from compat_tests.differential.cases import Case, load
+from compat_tests.differential.comparison import Difference, compare
+from compat_tests.differential.probe import Probe
+from kafkapy.testing import Broker
+
+CONFIG = {
+    "node.id": "1",
+    "offsets.topic.num.partitions": "3",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "3",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "3",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "num.partitions": "2",
+}
+WIDTH_MAX = 70
+
+
+def main() -> int:
+    """0: no difference that is not allowed."""
+    parser = argparse.ArgumentParser(prog="python -m compat_tests.differential", description=__doc__)
+    parser.add_argument("--kafka", metavar="HOST:PORT", help="a fresh Apache Kafka that runs already")
+    parser.add_argument("--target", metavar="HOST:PORT", help="a fresh broker to compare with it, instead of starting kafkapy")
+    parser.add_argument("--case", default="*", metavar="PATTERN", help="which cases, as a shell pattern")
+    parser.add_argument("--all", action="store_true", help="also print what is allowed to differ")
+    args = parser.parse_args()
+    logging.getLogger("kafkapy").setLevel(logging.ERROR)  # Warnings of bad requests are the purpose here.
+    cases = {name: case for name, case in load().items() if fnmatch.fnmatch(name, args.case)}
+    with contextlib.ExitStack() as stack:
+        kafka = args.kafka
+        if kafka is None:
+            lacking = kafka_broker.missing()
+            if lacking is not None:
+                print(f"Apache Kafka cannot be started: {lacking}", file=sys.stderr)
+                return 2
+            kafka = stack.enter_context(kafka_broker.KafkaBroker(CONFIG)).bootstrap
+        target = args.target or stack.enter_context(Broker(config=CONFIG)).bootstrap
+        return report(cases, run(cases, kafka), run(cases, target), args.all)
+
+
+Notes = dict[str, list[tuple[str, Any]]]
+
+
+def run(cases: dict[str, Case], bootstrap: str) -> Notes:
+    """Every case's notes of one broker. A case that breaks notes that, and the rest goes on."""
+    notes: Notes = {}
+    begun = time.monotonic()
+    for name, case in cases.items():
+        probe = Probe(bootstrap)
+        try:
+            case(probe)
+        except Exception as error:  # noqa: BLE001 -- one broken case must not hide the others' differences
+            traceback.print_exc()
+            probe.note("the case broke", f"{type(error).__name__}: {error}")
+        finally:
+            probe.close()
+        notes[name] = probe.notes
+    print(f"{bootstrap}: {sum(map(len, notes.values()))} answers in {time.monotonic() - begun:.1f} s")
+    return notes
+
+
+def report(cases: dict[str, Case], kafka: Notes, kafkapy: Notes, show_allowed: bool) -> int:
+    """Print the table; the exit status."""
+    found = [one for name in cases for one in compare(name, kafka[name], kafkapy[name], ALLOWED)]
+    unexpected = [one for one in found if one.allowed is None]
+    for one in found if show_allowed else unexpected:
+        _print(one)
+    answers = sum(map(len, kafka.values()))
+    print(f"{len(cases)} cases, {answers} answers: {len(unexpected)} differences, and {len(found) - len(unexpected)} that are allowed")
+    return 1 if unexpected else 0
+
+
+def _print(one: Difference) -> None:
+    mark = f"   allowed: {one.allowed.reason}" if one.allowed else ""
+    print(f"{one.case} | {one.label} | {one.path or '.'}{mark}")
+    print(f"      Kafka {_short(one.kafka)}    kafkapy {_short(one.kafkapy)}")
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= WIDTH_MAX else text[: WIDTH_MAX - 3] + "..."
+
+
+if __name__ == "__main__":
+    sys.exit(main())
