@@ -5,6 +5,7 @@ from __future__ import annotations
 from kafkapy.errors import KafkaError
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.lookup import led_partition
+from kafkapy.raft.topic_names import check_topic_name
 from kafkapy.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -28,6 +29,7 @@ def handle(context: RequestContext, request: DescribeProducersRequest) -> Descri
 
 def _describe(context: RequestContext, topic: str, index: int) -> PartitionResponse:
     try:
+        check_topic_name(topic)
         partition = led_partition(context, topic, index)
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=error.code, error_message=str(error))

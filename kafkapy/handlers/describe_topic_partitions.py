@@ -29,12 +29,10 @@ def handle(context: RequestContext, request: DescribeTopicPartitionsRequest) -> 
     names = sorted({topic.name for topic in request.topics} if request.topics else set(image.topics.by_name))
     cursor = request.cursor
     if cursor is not None:
-        if cursor.partition_index < 0:
-            first_topic_only = [name for name in names if name >= cursor.topic_name][:1]
-            return DescribeTopicPartitionsResponse(
-                topics=[_refused(name, ErrorCode.INVALID_REQUEST) for name in first_topic_only]
-            )
+        asked = names
         names = [name for name in names if name >= cursor.topic_name]
+        if cursor.partition_index < 0 or (request.topics and names[:1] != [cursor.topic_name]):
+            return DescribeTopicPartitionsResponse(topics=[_refused(name, ErrorCode.INVALID_REQUEST) for name in asked])
     room = max(1, min(request.response_partition_limit, context.broker.config.max_request_partition_size_limit))
     response = DescribeTopicPartitionsResponse()
     for name in names:
@@ -42,7 +40,10 @@ def handle(context: RequestContext, request: DescribeTopicPartitionsRequest) -> 
         if topic is None:
             valid = is_valid_topic_name(name)
             unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if valid else ErrorCode.INVALID_TOPIC_EXCEPTION
-            response.topics.append(_refused(name, unknown))
+            refused = _refused(name, unknown)
+            refused.is_internal = name in INTERNAL_TOPICS
+            refused.topic_authorized_operations = TOPIC_OPERATIONS
+            response.topics.append(refused)
             continue
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         if not room:

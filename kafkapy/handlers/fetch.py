@@ -1,6 +1,6 @@
 """Fetch (key 1, v4-18): whole batches from the logs, as slices of segment files that never pass through this process.
 
-Answered at once when min_bytes are there, when any partition has an error or has diverged, or when the client does not wait; otherwise the request is
+Answered at once when min_bytes are there, when a partition has an error or has diverged, or when the client does not wait; otherwise the request is
 parked on its partitions and asked again when one of them grows. The first partition with data ignores the byte limits, so that a large batch cannot
 block a consumer for ever; after it they bind. Partitions are read in the order of the request, or of the session.
 
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 READ_COMMITTED = 1
 
+# A consumer that follows a topic which is not there must not be answered at once, again and again, for the sake of it alone.
+_NOT_THERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+
 
 def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | Wait:
     """Read, then answer at once or wait for more."""
@@ -64,7 +67,7 @@ def _session_and_positions(
         if request.session_id != INVALID_SESSION_ID:
             sessions.close(request.session_id)
         positions = _positions(context, request)
-        if epoch == FINAL_EPOCH or not positions:
+        if epoch == FINAL_EPOCH:
             return None, positions
         session = sessions.create(uses_ids, context.now_ms)
         if session is not None:
@@ -78,6 +81,9 @@ def _session_and_positions(
             session.forget(topic, index)
     for position in _positions(context, request):
         session.update(position)
+    if not session.positions:
+        sessions.close(session.id)
+        return None, ()
     return session, tuple(session.positions.values())
 
 
@@ -135,15 +141,17 @@ class _Fetch:
         """Read all positions. None when the answer should wait for more bytes; never None on the final attempt."""
         broker_limit: int = self._context.broker.config.fetch_max_bytes
         room = max(0, min(self._request.max_bytes, broker_limit))
-        total, urgent, first = 0, False, True
+        total, urgent, first, readable = 0, False, True, False
         results: list[tuple[FetchPosition, PartitionRead | KafkaError]] = []
         for position in self.positions:
             result: PartitionRead | KafkaError
             try:
                 result = self._read(position, room, first)
             except KafkaError as error:
-                result, urgent = error, True
+                result = error
+                urgent = urgent or error.code not in _NOT_THERE
             else:
+                readable = True
                 size = result.records.size
                 if size:
                     first = False
@@ -152,7 +160,7 @@ class _Fetch:
                 if result.diverging is not None:
                     urgent = True
             results.append((position, result))
-        if total < self._request.min_bytes and not urgent and not final:
+        if total < self._request.min_bytes and readable and not urgent and not final:
             return None
         return self._respond(results)
 
@@ -161,6 +169,8 @@ class _Fetch:
         partition = self._find(position)
         if partition is None:
             raise KafkaError(self._why_missing(position))
+        if self._follower >= 0 and self._follower not in partition.followers:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {self._follower} holds no replica of it")
         try:
             return partition.read(
                 position.fetch_offset,
@@ -195,7 +205,7 @@ class _Fetch:
             if session is not None:
                 has_news = told != position.told or data.records or data.error_code
                 position.told = told
-                if data.records:
+                if data.records and incremental:
                     session.served(position)
                 if incremental and not has_news and data.diverging_epoch.epoch < 0:
                     continue
@@ -214,7 +224,7 @@ class _Fetch:
                 partition_index=position.index,
                 error_code=result.code,
                 high_watermark=-1,
-                aborted_transactions=None,
+                aborted_transactions=[] if result.code in _NOT_THERE else None,
                 records=b"",
             )
         data = PartitionData(

@@ -66,9 +66,12 @@ def _look_up(
     except StorageError as error:
         context.broker.storage_failed(error)
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from error
-    return ListOffsetsPartitionResponse(
-        partition_index=asked.partition_index, timestamp=found_timestamp, offset=offset, leader_epoch=epoch
+    answer = ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index, timestamp=found_timestamp, offset=offset
     )
+    if context.api_version >= 4:
+        answer.leader_epoch = epoch
+    return answer
 
 
 def _find(partition: Partition, timestamp: int, committed_only: bool, replica_id: int) -> tuple[int, int, int]:

@@ -41,13 +41,33 @@ if TYPE_CHECKING:
 def handle(context: RequestContext, request: MetadataRequest) -> MetadataResponse | Wait:
     """Answer from the image, after creating what may be created."""
     asked = request.topics
+    if asked and context.api_version >= 10 and not _is_answerable(context.api_version, asked):
+        return _refuse_ids(asked)
     all_topics = asked is None or (not asked and context.api_version == 0)
     if not all_topics and asked and request.allow_auto_topic_creation:
         image = context.broker.image
-        missing = [topic.name for topic in asked if topic.name and image.topics.get(topic.name) is None]
+        named = (topic.name for topic in asked if topic.name and topic.topic_id == ZERO_UUID)
+        missing = [name for name in named if image.topics.get(name) is None]
         if missing:
             return create_missing_topics(context, missing, lambda errors: _respond(context, request, asked, errors))
     return _respond(context, request, None if all_topics else asked, {})
+
+
+def _is_answerable(version: int, asked: list[MetadataRequestTopic]) -> bool:
+    """Versions 10 and 11 carry ids but cannot be asked by them; from 12 on every topic needs a name or an id."""
+    if version < 12:
+        return all(topic.topic_id == ZERO_UUID and topic.name is not None for topic in asked)
+    return all(topic.topic_id != ZERO_UUID or topic.name is not None for topic in asked)
+
+
+def _refuse_ids(asked: list[MetadataRequestTopic]) -> MetadataResponse:
+    """The whole request is invalid, and Kafka then answers nothing but that."""
+    return MetadataResponse(
+        topics=[
+            MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id)
+            for topic in asked
+        ]
+    )
 
 
 def _respond(
@@ -61,7 +81,8 @@ def _respond(
         topics = [_topic(context, request, image.topics.by_name[name]) for name in sorted(image.topics.by_name)]
     else:
         unique = {(topic.name, topic.topic_id): topic for topic in asked}
-        topics = [_asked_topic(context, request, topic, errors) for topic in unique.values()]
+        answers = (_asked_topic(context, request, topic, errors) for topic in unique.values())
+        topics = list({(answer.name, answer.topic_id): answer for answer in answers}.values())
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=place.node_id, host=place.host, port=place.port, rack=place.rack)
@@ -80,7 +101,7 @@ def _asked_topic(
     context: RequestContext, request: MetadataRequest, asked: MetadataRequestTopic, errors: dict[str, ErrorCode]
 ) -> MetadataResponseTopic:
     topics = context.broker.image.topics
-    by_id = asked.topic_id != ZERO_UUID and asked.name is None
+    by_id = asked.topic_id != ZERO_UUID
     topic = topics.get_by_id(asked.topic_id) if by_id else topics.get(asked.name or "")
     if topic is not None:
         return _topic(context, request, topic)

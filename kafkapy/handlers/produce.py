@@ -103,8 +103,6 @@ def _append(
     pending: list[Pending],
     transaction_verified: bool,
 ) -> PartitionProduceResponse:
-    if not -1 <= acks <= 1:
-        raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
     if topic is None:
         by_id = context.api_version >= 13
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -112,6 +110,8 @@ def _append(
     partition = topic.partitions.get(data.index)
     if partition is None:
         raise KafkaError(topic.missing_partition(data.index))
+    if not -1 <= acks <= 1:
+        raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
     if topic.internal and context.client_id != "__admin_client":
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}")
     if data.records is None:

@@ -119,6 +119,8 @@ class Connection:
             )
         except OSError as error:
             log.debug("connection lost: %s", error, extra={"client": self.client_host})
+        except Exception:
+            log.exception("closing connection after a fault of ours", extra={"client": self.client_host})
         finally:
             self._release()
 
@@ -206,7 +208,7 @@ class Connection:
         self.last_active = trio.current_time()
         view, start, end = self._view, self._start, self._end
         try:
-            while end - start >= 4:
+            while end - start >= 4 and not self.closing:
                 size = _INT32.unpack_from(view, start)[0]
                 if size <= 0 or size > self.max_frame:
                     raise ProtocolError(f"a frame of {size} bytes (socket.request.max.bytes is {self.max_frame})")
@@ -231,7 +233,15 @@ class Connection:
             slot.response, slot.ready = response, True
             self._slots.append(slot)
         else:
+            self._encode(call, response)
+
+    def _encode(self, call: Call, response: Any) -> None:
+        """Append the answer to what is sent next. One that cannot be encoded closes this connection and harms no other."""
+        try:
             call.encode(response, self._out, self._splits)
+        except Exception:
+            log.exception("cannot encode the answer to %s", call.name, extra={"client": self.client_host})
+            self.close()
 
     def wait(self, call: Call, wait: Any) -> None:
         """Keep the place of an answer that is not there yet."""
@@ -244,9 +254,9 @@ class Connection:
         if self.closing:
             return
         slots = self._slots
-        while slots and slots[0].ready:
+        while slots and slots[0].ready and not self.closing:
             slot = slots.popleft()
-            slot.call.encode(slot.response, self._out, self._splits)
+            self._encode(slot.call, slot.response)
         if self._out:
             self.flush()
         self._signal_progress()
@@ -377,7 +387,7 @@ class Connection:
         waiting = self._dispatcher.waiting
         for slot in self._slots:
             if slot.ready:
-                slot.call.encode(slot.response, self._out, self._splits)
+                self._encode(slot.call, slot.response)
             elif slot.parked is not None:
                 waiting.forget(slot.parked)
         self._slots.clear()

@@ -45,7 +45,13 @@ class Call:
             return  # acks=0: the client expects nothing
         begin, first_split = len(out), len(splits)
         out += b"\0\0\0\0\0\0\0\0\0" if self.flexible else b"\0\0\0\0\0\0\0\0"
-        self.encode_body(response, out, splits)
+        try:
+            self.encode_body(response, out, splits)
+        except BaseException:
+            for _, piece in splits[first_split:]:
+                piece.release()
+            del out[begin:], splits[first_split:]
+            raise
         size = len(out) - begin - 4
         for _, piece in splits[first_split:]:
             size += piece.size
@@ -133,19 +139,14 @@ class UnsupportedApiVersions(Route):
 
 
 def _client_id(view: memoryview, position: int, end: int) -> tuple[int, str | None]:
-    """The client id, which keeps its old encoding in every header version."""
+    """The client id, which keeps its old encoding in every header version. As lenient as Kafka: it is only a name in logs and quotas."""
     if position + 2 > end:
         raise ProtocolError("a request shorter than its header")
     length = (view[position] << 8) | view[position + 1]
     position += 2
     if length >= 0x8000:
-        if length != 0xFFFF:
-            raise ProtocolError("a negative client id length")
         return position, None
     stop = position + length
     if stop > end:
         raise ProtocolError("a client id longer than its request")
-    try:
-        return stop, str(view[position:stop], "utf-8")
-    except UnicodeDecodeError as error:
-        raise ProtocolError("a client id that is not UTF-8") from error
+    return stop, str(view[position:stop], "utf-8", "replace")

@@ -259,7 +259,7 @@ def validate_produced(records: Buffer, rules: ProduceRules, now_ms: int, produce
         and count == last_delta + 1
         and count > 0
         and not attributes & (CONTROL | LOG_APPEND_TIME)
-        and (sequence >= 0 or producer_id < 0)
+        and (sequence >= 0 or (producer_id < 0 and not attributes & TRANSACTIONAL))
         and count * _RECORD_BYTES_MIN <= (DECOMPRESSED_BATCH_BYTES_MAX if codec else length - _LENGTH_MIN)
         and (codec < _ZSTD or (codec == _ZSTD and produce_version >= _PRODUCE_VERSION_WITH_ZSTD))
         and crc == crc32c(records[CRC_START:])  # A slice of a memoryview, which the connection gives, copies nothing.
@@ -336,6 +336,8 @@ def _check_batch(records: Buffer, header: BatchHeader, rules: ProduceRules) -> N
         raise KafkaError(
             ErrorCode.INVALID_RECORD, f"the base sequence {header.base_sequence} of an idempotent producer"
         )
+    if header.is_transactional and not header.has_producer_id:
+        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "a transactional batch without a producer id")
     if header.is_log_append_time:
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "a producer cannot set the timestamp type LogAppendTime")
 
