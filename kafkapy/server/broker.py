@@ -175,7 +175,12 @@ class Broker:
         config = self.config
         folder = f"{config.metadata_log_dir}/{CLUSTER_METADATA_TOPIC}-0"
         os.makedirs(folder, exist_ok=True)
-        quorum = SyncObjQuorum(folder, config.node_id)
+        quorum = SyncObjQuorum(
+            folder,
+            config.node_id,
+            snapshot_bytes=config.metadata_log_max_record_bytes_between_snapshots,
+            snapshot_interval_s=config.metadata_log_max_snapshot_interval_ms / 1000,
+        )
         self.controller = Controller(quorum, self.cluster_id, lambda: self.config)
         self.metadata = MetadataNode(
             MetadataSettings(config.node_id, self.cluster_id, folder, (config.node_id,), config.min_insync_replicas),
