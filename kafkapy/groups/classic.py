@@ -225,7 +225,7 @@ class ClassicProtocol:
         """A static member came back without its id: its successor takes everything over, and the old id is fenced."""
         rebalancer = self._rebalancer
         old_leader = group.leader_id or ""
-        fenced = JoinGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID, member_id=old.member_id, protocol_name=None)
+        fenced = JoinGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID, member_id=old.member_id)
         rebalancer.answer_join(group, old, fenced)
         rebalancer.answer_sync(old, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
         rebalancer.timers.cancel(rebalancer.session_key(group, old.member_id))

@@ -108,7 +108,7 @@ class Rebalancer:
 
     def remove_member(self, group: ClassicGroup, member: ClassicMember) -> None:
         """Drop a member, whose waiting requests are told to join anew. The caller must raise the event that follows."""
-        self.answer_join(group, member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, protocol_name=None))
+        self.answer_join(group, member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         self.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         group.remove(member.member_id)
         self.timers.cancel(self.session_key(group, member.member_id))
