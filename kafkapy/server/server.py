@@ -24,6 +24,12 @@ log = logging.getLogger("kafkapy.server")
 ACCEPT_OVERLOAD_ERRNOS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS}
 ACCEPT_RETRY_S = 0.1
 
+# New connections are taken in one go up to this number, so that a rush does not overflow the kernel's queue, where each loser waits a second.
+ACCEPTS_PER_TURN = 64
+
+# Kafka's default for socket.listen.backlog.size is 50, which a rush of clients fills in a millisecond; the key can only ask for more than this.
+LISTEN_BACKLOG_MIN = 1024
+
 # How often connections are looked over for idle ones; `connections.max.idle.ms` is minutes, large buffers should go sooner.
 SWEEP_INTERVAL_S = 5.0
 
@@ -51,7 +57,9 @@ class Server:
         for listener in listeners:
             port = listener.port
             for family, address in _addresses(listener.host, listener.port):
-                sock = _listen(listener, family, (address, port), self.config.socket_listen_backlog_size)
+                sock = _listen(
+                    listener, family, (address, port), max(LISTEN_BACKLOG_MIN, self.config.socket_listen_backlog_size)
+                )
                 port = sock.getsockname()[1]
                 self._sockets.append((listener, sock))
             bound[listener.name] = (listener.host, port)
@@ -75,7 +83,9 @@ class Server:
                 continue
             try:
                 await trio.lowlevel.wait_readable(listening)
-                sock, address = listening.accept()
+                for _ in range(ACCEPTS_PER_TURN):
+                    sock, address = listening.accept()
+                    self._admit(sock, address[0], listener, dispatcher, nursery)
             except BlockingIOError:
                 continue
             except trio.ClosedResourceError:
@@ -86,8 +96,6 @@ class Server:
                     continue
                 log.error("cannot accept connections: %s; raise the limit of open files (ulimit -n)", error)
                 await trio.sleep(ACCEPT_RETRY_S)
-                continue
-            self._admit(sock, address[0], listener, dispatcher, nursery)
 
     def _admit(
         self, sock: socket.socket, host: str, listener: Listener, dispatcher: Dispatcher, nursery: trio.Nursery
