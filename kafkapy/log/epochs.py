@@ -7,7 +7,7 @@
 
 Followers and consumers compare histories with it: the end of an epoch is where the next one begins, or the end of the log. Every
 batch carries its epoch, so after a crash the lines of the unflushed part are found again in the log; the file is therefore written
-with the next roll, flush or stop and not for each change.
+with the next flush or clean stop and not for each change.
 """
 
 from __future__ import annotations

@@ -13,7 +13,13 @@ from kafkapy.errors import StorageError
 from kafkapy.log.checkpoints import PARTITION_METADATA_FILE
 from kafkapy.log.epochs import LEADER_EPOCH_FILE
 from kafkapy.log.filesystem import storage_error
-from kafkapy.log.segment import INDEX_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, segment_path
+from kafkapy.log.segment import (
+    INDEX_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    segment_path,
+)
 
 if TYPE_CHECKING:
     from kafkapy.log.files import LogFile
@@ -23,7 +29,7 @@ if TYPE_CHECKING:
 class FlushWork:
     """All that a flush of one log up to an offset must sync."""
 
-    __slots__ = ("_error", "_files", "_log", "_names_changed", "_paths", "_ran", "up_to")
+    __slots__ = ("_error", "_files", "_log", "_names_changed", "_paths", "_ran", "_truncations", "up_to")
 
     def __init__(self, log: Log, up_to: int) -> None:
         """On the loop: collect, and pin."""
@@ -37,6 +43,7 @@ class FlushWork:
         self._ran = False
         self._names_changed = False  # A file was made or renamed since the last flush.
         start = log.recovery_point
+        self._truncations = log.truncations
         if self.up_to <= start:
             return
         if log.epochs.save(log.pool.fs, log.folder):
@@ -99,6 +106,7 @@ class FlushWork:
         if self._error is not None:
             log.failure = self._error
         if self._ran:
-            # A truncation meanwhile may have ended the log before what was synced.
-            log.recovery_point = max(log.recovery_point, min(self.up_to, log.log_end_offset))
             log.last_flush_ms = now_ms
+            # After a truncation meanwhile these offsets may be other records, which were not synced.
+            if log.truncations == self._truncations:
+                log.recovery_point = max(log.recovery_point, self.up_to)

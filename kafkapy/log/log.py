@@ -8,8 +8,8 @@ Kill -9 between any two steps of a roll is harmless: an index that is missing is
 and the new file is empty. What was acknowledged is in the page cache after the one write, so only the machine's death can lose it;
 `flush` bounds that.
 
-Theory of the offsets: log start <= recovery point <= log end. Reads are answered from log start to log end; the partition above
-decides how far a consumer may see.
+Theory of the offsets: log start <= log end, recovery point <= log end; what lies between recovery point and end is not flushed. Reads are
+answered from log start to log end; the partition above decides how far a consumer may see.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 from kafkapy.errors import ErrorCode, KafkaError, StorageError
-from kafkapy.log import recovery, retention, truncation
+from kafkapy.log import recovery, retention, time_lookup, truncation
 from kafkapy.log.append_info import AppendInfo, AppendOrigin
 from kafkapy.log.batch_rewrite import checked_own_batch, rewritten
 from kafkapy.log.epochs import LeaderEpochs
@@ -34,6 +34,7 @@ from kafkapy.log.producer_snapshot import write_snapshot
 from kafkapy.log.producer_state import ProducedBatch, ProducerTable
 from kafkapy.log.segment import SNAPSHOT_SUFFIX, Segment, segment_path
 from kafkapy.log.sparse_index import RELATIVE_OFFSET_MAX
+from kafkapy.log.time_lookup import TimestampOffset
 from kafkapy.log.txn_index import AbortedTxn
 from kafkapy.types import ZERO_UUID, TopicPartition
 from kafkapy.wire.record_batch import (
@@ -56,14 +57,6 @@ _CLIENT = AppendOrigin.CLIENT
 _PRODUCE_VERSION_LATEST = 13
 _CODECS = {"uncompressed": 0, "none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 _base_offset = attrgetter("base_offset")
-
-
-class TimestampOffset(NamedTuple):
-    """A record found by its time."""
-
-    timestamp: int
-    offset: int
-    leader_epoch: int
 
 
 class ActiveProducer(NamedTuple):
@@ -99,8 +92,10 @@ class Log:
         "producers",
         "recovery_point",
         "segments",
+        "snapshot_synced",
         "topic_id",
         "topic_partition",
+        "truncations",
     )
 
     def __init__(
@@ -121,7 +116,9 @@ class Log:
         self.producers = ProducerTable()
         # Set when the disk failed in a way that leaves doubt about what it holds: nothing is acknowledged from then on.
         self.failure: StorageError | None = None
+        self.truncations = 0  # So that a flush in flight notices one.
         self.last_snapshot_offset = -1
+        self.snapshot_synced = False
         self.update_config(config)
 
     @classmethod
@@ -367,7 +364,6 @@ class Log:
                 self.pool.fs.truncate(active.file.descriptor(), active.size)
             active.save_indexes()
             self.take_snapshot()
-            self.epochs.save(self.pool.fs, self.folder)
             self.add_segment(offset, now_ms)
         # Only now: a step that fails on a full disk is repeated by the next append.
         active.unload_indexes()
@@ -375,10 +371,11 @@ class Log:
     def take_snapshot(self, *, sync: bool = False) -> None:
         """Write the producers' state at the log's end, unless it was written."""
         offset = self.log_end_offset
-        if offset != self.last_snapshot_offset:
+        if offset != self.last_snapshot_offset or (sync and not self.snapshot_synced):
             path = segment_path(self.folder, offset, SNAPSHOT_SUFFIX)
             write_snapshot(self.pool.fs, path, self.producers.states, sync=sync)
             self.last_snapshot_offset = offset
+            self.snapshot_synced = sync
 
     def snapshot_offsets(self) -> list[int]:
         """The offsets of all snapshots on disk, rising."""
@@ -460,36 +457,11 @@ class Log:
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
         """The first record at or after a time."""
-        for segment in self.segments:
-            if segment.size and segment.largest_timestamp() >= timestamp:
-                for batch in segment.batches_since(timestamp, self.log_start_offset):
-                    found = self._first_record(segment, batch.position, batch.size, timestamp)
-                    if found is not None:
-                        return found
-        return None
+        return time_lookup.offset_for_timestamp(self, timestamp)
 
     def max_timestamp_offset(self) -> TimestampOffset | None:
         """The first record with the largest timestamp of all."""
-        with_times = [segment for segment in self.segments if segment.size and segment.largest_timestamp() >= 0]
-        if not with_times:
-            return None
-        segment = max(with_times, key=Segment.largest_timestamp)
-        for batch in segment.batches_since(segment.largest_timestamp(), self.log_start_offset):
-            found = self._first_record(segment, batch.position, batch.size, batch.max_timestamp)
-            if found is not None:
-                return found
-        return None
-
-    def _first_record(self, segment: Segment, position: int, size: int, timestamp: int) -> TimestampOffset | None:
-        """The first record of a batch at or after a time, not before the log's start."""
-        from kafkapy.wire.records import read_records
-
-        data = FileSlice(segment.file, position, size, -1).read_bytes()
-        header = read_header(data)
-        for record in read_records(data, 0, header):
-            if record.timestamp >= timestamp and record.offset >= self.log_start_offset:
-                return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
-        return None
+        return time_lookup.max_timestamp_offset(self)
 
     # What is known.
 
@@ -532,7 +504,6 @@ class Log:
             return False
         assert offset <= self.log_end_offset, "the caller compares with the high watermark"
         self.log_start_offset = offset
-        self.recovery_point = max(self.recovery_point, offset)
         self.epochs.truncate_from_start(offset)
         return True
 
@@ -587,14 +558,9 @@ class Log:
                 if self.config.preallocate:
                     fs.truncate(self.active.file.descriptor(), self.active.size)
                 # An index is checked when it is used, these two are believed: they have to be as durable as the mark of the stop.
-                changed = self.epochs.save(fs, self.folder, sync=sync)
-                if self.last_snapshot_offset != self.log_end_offset and (
-                    self.producers.states or self.last_snapshot_offset >= 0
-                ):
+                self.epochs.save(fs, self.folder, sync=sync)
+                if self.producers.states or self.last_snapshot_offset >= 0:
                     self.take_snapshot(sync=sync)
-                    changed = True
-                if changed and sync:
-                    fs.sync_folder(self.folder)
         self.close_files()
 
     def close_files(self) -> None:

@@ -96,6 +96,8 @@ def write_snapshot(fs: Filesystem, path: str, producers: dict[int, ProducerState
                 fs.fsync(fd)
         finally:
             fs.close(fd)
+        if sync:
+            fs.sync_folder(path.rpartition("/")[0])
 
 
 def read_snapshot(fs: Filesystem, path: str) -> dict[int, ProducerState]:

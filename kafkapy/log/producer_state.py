@@ -19,6 +19,7 @@ The state is a function of the log: a snapshot at an offset plus the batches aft
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkapy.errors import ErrorCode, KafkaError
@@ -276,6 +277,16 @@ class ProducerTable:
         open_transactions = [(s.txn_first_offset, s.producer_id) for s in states.values() if s.txn_first_offset >= 0]
         self._ongoing = dict(sorted(open_transactions))
         self._completed = {}
+        self._update_first_unstable_offset()
+
+    def adopt(self, states: Iterable[ProducerState]) -> None:
+        """Add producers that nothing is known of yet."""
+        for state in states:
+            if state.producer_id not in self.states:
+                self.states[state.producer_id] = state
+                if state.txn_first_offset >= 0:
+                    self._ongoing[state.txn_first_offset] = state.producer_id
+        self._ongoing = dict(sorted(self._ongoing.items()))
         self._update_first_unstable_offset()
 
     @property

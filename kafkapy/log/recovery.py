@@ -23,7 +23,7 @@ from kafkapy.log.files import FileSlice
 from kafkapy.log.filesystem import FileEntry, storage_errors, unlink_if_exists
 from kafkapy.log.producer_replay import replay
 from kafkapy.log.producer_snapshot import CorruptSnapshotError, read_snapshot
-from kafkapy.log.producer_state import ProducerTable
+from kafkapy.log.producer_state import ProducerState, ProducerTable
 from kafkapy.log.replacement import finish_replacements
 from kafkapy.log.retention import mark_deleted, mark_snapshots_deleted
 from kafkapy.log.segment import (
@@ -88,11 +88,11 @@ def load(
     if log.log_end_offset < log.log_start_offset:
         logger.warning("%s ends at %d, before its start; it begins anew", log.folder, log.log_end_offset)
         log.truncate_fully_and_start_at(log.log_start_offset, now_ms)
-    log.recovery_point = max(log.recovery_point, log.log_start_offset)
     log.epochs.truncate_from_end(log.log_end_offset)
     log.epochs.truncate_from_start(log.log_start_offset)
     if clean:
         load_producers(log, log.log_end_offset)
+        log.snapshot_synced = True
     log.producers.expire(now_ms, producer_id_expiration_ms)
 
 
@@ -171,6 +171,7 @@ def _activate(log: Log) -> None:
 def _recover(log: Log, recovery_point: int) -> None:
     """Check everything from the segment that holds the recovery point on; cut at the first batch that is not sound."""
     first = _first_unflushed(log, recovery_point)
+    later = _producers_of_later_snapshot(log, log.segments[first].base_offset)
     load_producers(log, log.segments[first].base_offset)
     for index in range(first, len(log.segments)):
         segment = log.segments[index]
@@ -192,6 +193,11 @@ def _recover(log: Log, recovery_point: int) -> None:
     if log.log_end_offset < recovery_point:
         message = f"ends at offset {log.log_end_offset}, before {recovery_point}, which was flushed"
         raise StorageError(log.active.file.path, f"{message}; {_DAMAGE_ADVICE}")
+    log.producers.adopt(state for state in later if state.last_offset < log.log_end_offset)
+    if log.log_end_offset == recovery_point:
+        # Nothing is left for the next flush to sync, but this file may have been cut, now or just before the crash.
+        with storage_errors(log.active.file.path):
+            log.pool.fs.fsync(log.active.file.descriptor())
     log.active.first_batch_timestamp()
 
 
@@ -258,6 +264,7 @@ def _cut(log: Log, index: int, problem: UnreadableBatch) -> None:
         for path in mark_snapshots_deleted(log, segment.next_offset + 1, None):
             unlink_if_exists(fs, path)
         fs.truncate(segment.file.descriptor(), problem.position)
+        fs.fsync(segment.file.descriptor())
     segment.size = problem.position
     log.last_snapshot_offset = max(log.snapshot_offsets(), default=-1)
 
@@ -268,6 +275,22 @@ def _cut(log: Log, index: int, problem: UnreadableBatch) -> None:
 def load_producers(log: Log, end_offset: int) -> None:
     """The producers as they were before `end_offset`: the latest snapshot that can be read, and the batches after it."""
     log.producers, log.last_snapshot_offset = _producers_at(log, end_offset)
+
+
+def _producers_of_later_snapshot(log: Log, offset: int) -> list[ProducerState]:
+    """The producers in the newest good snapshot after `offset`.
+
+    Recovery replays from a segment's base. Where the snapshot there was lost, producers whose last batch is older are known to
+    later ones only.
+    """
+    for later in reversed(log.snapshot_offsets() if log.last_snapshot_offset > offset else []):
+        if later <= offset:
+            break
+        try:
+            return list(read_snapshot(log.pool.fs, segment_path(log.folder, later, SNAPSHOT_SUFFIX)).values())
+        except CorruptSnapshotError:
+            logger.warning("the snapshot of %s at offset %d cannot be used", log.folder, later)
+    return []
 
 
 def _producers_at(log: Log, end_offset: int) -> tuple[ProducerTable, int]:

@@ -405,8 +405,10 @@ class Segment:
 
     def cut(self, position: int, offset: int) -> None:
         """Cut the file at a position where a batch begins; `offset` is the next one to be written."""
+        fs, fd = self.file.pool.fs, self.file.descriptor()
         with storage_errors(self.file.path):
-            self.file.pool.fs.truncate(self.file.descriptor(), position)
+            fs.truncate(fd, position)
+            fs.fsync(fd)
         self.size = position
         self._positions = None
         self.offset_index.truncate_to(offset)

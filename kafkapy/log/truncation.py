@@ -1,7 +1,7 @@
 """Cutting a log: a follower that diverged from its leader, or one that must start anew.
 
 The order of the steps makes a crash harmless: later segments go first, newest before oldest, so that what remains at any moment is a
-log without a gap.
+log without a gap. Each step is synced: a power loss after new records were appended must not bring old ones back beside them.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ def truncate_to(log: Log, offset: int, now_ms: int) -> list[str]:
     while len(log.segments) > 1 and log.segments[-1].base_offset >= offset:
         paths += mark_deleted(log, [log.segments.pop()])
     log.active = log.segments[-1]
+    with storage_errors(log.folder):
+        log.pool.fs.sync_folder(log.folder)
     if log.active.offset_index.entries is None:
         try:
             log.active.offset_index.load()
@@ -40,12 +42,11 @@ def truncate_to(log: Log, offset: int, now_ms: int) -> list[str]:
             log.active.time_index.load()
     log.active.truncate_to(offset)
     paths += mark_snapshots_deleted(log, offset + 1, None)
+    log.truncations += 1
     log.log_end_offset = offset
     log.log_start_offset = min(log.log_start_offset, offset)
     log.recovery_point = min(log.recovery_point, offset)
     log.epochs.truncate_from_end(offset)
-    with storage_errors(log.folder):
-        log.epochs.save(log.pool.fs, log.folder)
     log.producers = ProducerTable()
     recovery.load_producers(log, offset)
     return paths
@@ -56,10 +57,11 @@ def truncate_fully(log: Log, offset: int, now_ms: int) -> list[str]:
     paths = mark_deleted(log, list(reversed(log.segments)))
     paths += mark_snapshots_deleted(log, 0, None)
     log.segments.clear()
+    log.truncations += 1
     log.epochs.clear()
     log.producers = ProducerTable()
     log.log_start_offset = log.log_end_offset = log.recovery_point = offset
     with storage_errors(log.folder):
-        log.epochs.save(log.pool.fs, log.folder)
         log.add_segment(offset, now_ms)
+        log.pool.fs.sync_folder(log.folder)
     return paths

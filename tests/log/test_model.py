@@ -58,11 +58,20 @@ class LogMachine(RuleBasedStateMachine):
         self.log = open_log(self.disk, settings=SETTINGS)
         self.model = Model()
         self.epoch = 0
-        # What was flushed, with the start and the flushed end of that moment: what a power loss may go back to.
         self.clock = NOW_MS
 
-    @rule(count=st.integers(1, 5), drift=st.integers(-50, 50), producer=st.sampled_from([None, None, 1, 2]))
-    def append(self, count: int, drift: int, producer: int | None) -> None:
+    @rule(
+        batches=st.lists(
+            st.tuples(st.integers(1, 5), st.integers(-50, 50), st.sampled_from([None, None, 1, 2])),
+            min_size=1,
+            max_size=8,
+        )
+    )
+    def append(self, batches: list[tuple[int, int, int | None]]) -> None:
+        for count, drift, producer in batches:
+            self.append_one(count, drift, producer)
+
+    def append_one(self, count: int, drift: int, producer: int | None) -> None:
         self.clock += drift
         sequence = self.model.next_sequence(producer) if producer is not None else -1
         sent = batch(
@@ -190,7 +199,7 @@ class LogMachine(RuleBasedStateMachine):
 
 TestLogAgainstModel = LogMachine.TestCase
 TestLogAgainstModel.settings = settings(
-    max_examples=25,
+    max_examples=60,
     stateful_step_count=30,
     deadline=None,
     derandomize=True,
