@@ -33,6 +33,9 @@ _STEP_BYTES = 1024 * 1024
 _THROTTLE_AFTER_S = 0.1
 
 
+_NAP_S = 0.25
+
+
 class BrokerGone(Exception):
     """There is nobody left to work for."""
 
@@ -58,7 +61,7 @@ class Pace:
         ahead_s = self._bytes / self._bytes_per_second - (time.monotonic() - self._started)
         self._check_broker()
         while ahead_s > _THROTTLE_AFTER_S:
-            nap_s = min(ahead_s, 1.0)
+            nap_s = min(ahead_s, _NAP_S)
             time.sleep(nap_s)
             ahead_s -= nap_s
             self._check_broker()

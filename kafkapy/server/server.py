@@ -86,6 +86,8 @@ class Server:
                 for _ in range(ACCEPTS_PER_TURN):
                     sock, address = listening.accept()
                     self._admit(sock, address[0], listener, dispatcher, nursery)
+                    if len(self._connections) >= self.config.max_connections:
+                        break
             except BlockingIOError:
                 continue
             except trio.ClosedResourceError:
