@@ -9,6 +9,8 @@ to classic: the last member of the new protocol leaves, and the others rebalance
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from kafkapy.coordination import Record
 from kafkapy.errors import ErrorCode, KafkaError, ProtocolError
 from kafkapy.groups.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, ClassicMember
@@ -130,7 +132,11 @@ def _assigned(assignment: bytes, epoch: int, catalog: Catalog, taken: set[tuple[
 
 
 def downgrade(group: ConsumerGroup, leaving_ids: list[str], catalog: Catalog, now_ms: int) -> list[Record]:
-    """The records that make the consumer group classic; its remaining members keep what they were to own."""
+    """The records that make the consumer group classic.
+
+    Its remaining members keep what they own, including what they were to give up: if the group is turned over once
+    more before they have joined again, nobody else may be given any of it.
+    """
     classic = ClassicGroup(group.group_id, now_ms)
     classic.generation = group.epoch
     classic.protocol_type = CONSUMER_PROTOCOL_TYPE
@@ -154,11 +160,17 @@ def downgrade(group: ConsumerGroup, leaving_ids: list[str], catalog: Catalog, no
     assignments = {}
     for member_id, classic_member in classic.members.items():
         metadata = classic_member.protocols[classic.protocol_name or ""]
-        assignments[member_id] = write_assignment(group.target.get(member_id, {}), metadata, catalog)
+        member = group.members[member_id]
+        owned = {topic: {*member.assigned.get(topic, ()), *member.revoking.get(topic, ())} for topic in _topics(member)}
+        assignments[member_id] = write_assignment(owned, metadata, catalog)
     return [*group_tombstones(group), group_metadata_record(classic, assignments)]
 
 
-def write_assignment(partitions: Owned | Target, metadata: bytes, catalog: Catalog) -> bytes:
+def _topics(member: ConsumerMember) -> list[bytes]:
+    return list({**member.assigned, **member.revoking})
+
+
+def write_assignment(partitions: Mapping[bytes, Iterable[int]], metadata: bytes, catalog: Catalog) -> bytes:
     """Partitions as a classic consumer expects its assignment, in the version that it speaks itself."""
     latest = ConsumerProtocolAssignment.SCHEMA.versions.last
     version = max(0, min(int.from_bytes(metadata[:2], "big", signed=True), latest))
