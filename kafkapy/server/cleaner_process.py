@@ -29,10 +29,9 @@ from kafkapy.log.filesystem import DiskFullError, OsFilesystem
 _NICENESS = 19
 # So often the work looks whether the broker still lives, and how fast it is.
 _STEP_BYTES = 1024 * 1024
-# Nothing is slowed down before this long after its start, so that short work is not measured by its first moment.
-_THROTTLE_AFTER_S = 0.1
-
-
+# Being ahead by less is not worth a pause.
+_AHEAD_S_MIN = 0.1
+# And during a long pause it looks this often whether the broker still lives.
 _NAP_S = 0.25
 
 
@@ -60,7 +59,7 @@ class Pace:
         self._next_look = self._bytes + int(min(_STEP_BYTES, max(1.0, self._bytes_per_second / 10)))
         ahead_s = self._bytes / self._bytes_per_second - (time.monotonic() - self._started)
         self._check_broker()
-        while ahead_s > _THROTTLE_AFTER_S:
+        while ahead_s > _AHEAD_S_MIN:
             nap_s = min(ahead_s, _NAP_S)
             time.sleep(nap_s)
             ahead_s -= nap_s
