@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from kafkapy.cli.framework import command
+from kafkapy.cli.framework import command, topic_argument
 from kafkapy.cli.offset_spec import Bounds, OffsetSpecError, Span, ask_bounds, parse_span, resolve
 from kafkapy.cli.offset_spec import __doc__ as OFFSETS_HELP
 from kafkapy.cli.percent import FormatError, make_printer
@@ -85,7 +85,7 @@ def _span(ctx: click.Context, param: click.Parameter, value: str | None) -> Span
         kafkapy consume 'ord.*' --regex --exit --format wide
         """,
 )
-@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
+@topic_argument("topics", metavar="TOPIC...", nargs=-1, required=True)
 @regex_option
 @click.option(
     "-o",

@@ -148,6 +148,15 @@ class Group(_Shared, click.Group):
             formatter.write_dl(rows)
 
 
+def topic_argument(name: str, **kwargs: Any) -> Callable[[Any], Any]:
+    """An argument that takes topics; the shell completes their names."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        return ctx.ensure_object(Session).topics_for_completion(incomplete)
+
+    return click.argument(name, shell_complete=complete, **kwargs)
+
+
 def _dedent(text: str) -> str:
     from textwrap import dedent
 

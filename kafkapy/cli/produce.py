@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from kafkapy.cli.failures import PARTIAL, Failure, hint_for
-from kafkapy.cli.framework import command
+from kafkapy.cli.framework import command, topic_argument
 from kafkapy.cli.percent import FormatError, ReadError, RecordReader, Source, make_printer
 from kafkapy.cli.progress import progress
 from kafkapy.cli.properties import ACKS, CODECS
@@ -74,7 +74,7 @@ def _headers(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
         echo order-17 | kafkapy produce orders -f '%k\\n' --output '%t/%p@%o\\n'
         """,
 )
-@click.argument("topic", required=False)
+@topic_argument("topic", required=False)
 @click.option(
     "-f", "--format", "format_text", metavar="FORMAT", default="%v\\n", show_default=True, help="How records look."
 )

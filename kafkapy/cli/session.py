@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 BOOTSTRAP_DEFAULT = "localhost:9092"
 BOOTSTRAP_VARIABLE = "KAFKAPY_BOOTSTRAP"
 
+# Somebody has pressed the tab key and waits.
+COMPLETION_TIMEOUT_S = 0.3
+
 
 class Session:
     """One run of the command: global options first, then whatever is made of them."""
@@ -53,6 +56,19 @@ class Session:
             except ValueError as error:
                 raise click.UsageError(f"bootstrap address: {error}") from None
         return self._client
+
+    def topics_for_completion(self, beginning: str) -> list[str]:
+        """Names that a shell may offer; none where the cluster does not answer at once."""
+        from kafkapy.client.client import Client
+        from kafkapy.client.connection import Unreachable
+        from kafkapy.errors import KafkaError, ProtocolError
+
+        try:
+            with Client(self.address, timeout_s=COMPLETION_TIMEOUT_S) as client:
+                names = [topic.name or "" for topic in client.metadata().topics]
+        except (Unreachable, KafkaError, ProtocolError, click.UsageError, ValueError):
+            return []
+        return sorted(name for name in names if name.startswith(beginning))
 
     def close(self) -> None:
         """Close the connections."""

@@ -136,7 +136,7 @@ def create_topics(client: Client, topics: Sequence[NewTopic], *, validate_only: 
         for result in results:
             if result.error is None:
                 client.topic(result.name, create=True)
-    return results
+    return _in_order(results, [topic.name for topic in topics])
 
 
 def delete_topics(client: Client, names: Sequence[str]) -> list[TopicResult]:
@@ -149,10 +149,11 @@ def delete_topics(client: Client, names: Sequence[str]) -> list[TopicResult]:
         timeout_ms=_timeout_ms(client),
     )
     answer = client.on_controller(request, lambda answer: (row.error_code for row in answer.responses))
-    return [
+    results = [
         TopicResult(row.name or "", _error(row.error_code, f"topic {row.name}", row.error_message))
         for row in answer.responses
     ]
+    return _in_order(results, names)
 
 
 def create_partitions(client: Client, totals: Mapping[str, int], *, validate_only: bool = False) -> list[TopicResult]:
@@ -162,10 +163,11 @@ def create_partitions(client: Client, totals: Mapping[str, int], *, validate_onl
     topics = [CreatePartitionsTopic(name=name, count=count, assignments=None) for name, count in totals.items()]
     request = CreatePartitionsRequest(topics=topics, timeout_ms=_timeout_ms(client), validate_only=validate_only)
     answer = client.on_controller(request, lambda answer: (row.error_code for row in answer.results))
-    return [
+    results = [
         TopicResult(row.name, _error(row.error_code, f"topic {row.name}", row.error_message), totals[row.name])
         for row in answer.results
     ]
+    return _in_order(results, list(totals))
 
 
 def delete_records(
@@ -250,10 +252,11 @@ def alter_configs(
     ]
     request = IncrementalAlterConfigsRequest(resources=resources, validate_only=validate_only)
     answer = client.on_controller(request, lambda answer: (row.error_code for row in answer.responses))
-    return [
+    results = [
         TopicResult(row.resource_name, _error(row.error_code, row.resource_name, row.error_message))
         for row in answer.responses
     ]
+    return _in_order(results, names)
 
 
 # The cluster
@@ -296,6 +299,12 @@ def describe_log_dirs(client: Client, node: int) -> list[LogDir]:
         )
         for row in answer.results
     ]
+
+
+def _in_order(results: list[TopicResult], names: Sequence[str]) -> list[TopicResult]:
+    """Brokers answer in any order; people expect the one in which they asked."""
+    places = {name: place for place, name in enumerate(names)}
+    return sorted(results, key=lambda result: places.get(result.name, len(places)))
 
 
 def _timeout_ms(client: Client) -> int:

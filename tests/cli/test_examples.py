@@ -18,6 +18,7 @@ from kafkapy.cli.docs import commands
 from kafkapy.cli.framework import Command
 from kafkapy.testing.broker import Broker
 from tests.cli.runner import Result, run
+from tests.support.transactions import open_transaction
 
 ROOT = Path(__file__).resolve().parents[2]
 TOPICS = {"orders": 3, "users": 1, "archive": 3, "pictures": 1}
@@ -95,6 +96,7 @@ def filled(broker: Broker) -> Broker:
     for name, partitions in TOPICS.items():
         broker.create_topic(name, partitions)
     run_line("printf 'a 1\\nb 2\\nc 3\\nd 4\\ne 5\\nf 6\\n' | kafkapy produce orders -f '%k %v\\n'", broker.bootstrap)
+    open_transaction(broker.port, "pictures", 0, "payments")
     return broker
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import io
+import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import click
 import pytest
 
+from kafkapy.cli import session
 from kafkapy.cli.docs import commands, page
 from kafkapy.cli.framework import Command, Group
-from kafkapy.cli.main import root
+from kafkapy.cli.main import main, root
+from kafkapy.testing.broker import Broker
 from tests.cli.runner import run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -127,3 +132,32 @@ def test_the_version_is_told() -> None:
 def test_a_bare_call_shows_the_help() -> None:
     """It is no error to ask what there is."""
     assert "Commands:" in run().out + run().err
+
+
+def completed(words: str, *, env: dict[str, str] | None = None) -> list[str]:
+    """What the shell would offer for the last word."""
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+    variables = {
+        "_KAFKAPY_COMPLETE": "bash_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split(" ")) - 1),
+        **(env or {}),
+    }
+    with mock.patch.dict(os.environ, variables), mock.patch("sys.stdout", out), pytest.raises(SystemExit):
+        main([])
+    out.seek(0)
+    return [line.partition(",")[2] for line in out.read().splitlines() if line]
+
+
+def test_the_shell_completes_commands_options_and_topics(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Topics by a look at the cluster; nothing, and no error, where there is none."""
+    monkeypatch.setattr(session, "COMPLETION_TIMEOUT_S", 10.0)
+    for name in ("orders", "order-lines", "users"):
+        broker.create_topic(name)
+    env = {"KAFKAPY_BOOTSTRAP": broker.bootstrap}
+    assert completed("kafkapy top") == ["topic"]
+    assert completed("kafkapy topic de") == ["describe", "delete"]
+    assert "--partitions" in completed("kafkapy topic describe --part", env=env)
+    assert completed("kafkapy topic describe ord", env=env) == ["order-lines", "orders"]
+    assert completed(f"kafkapy consume -b {broker.bootstrap} us") == ["users"]
+    assert completed("kafkapy consume -b 127.0.0.1:1 us") == []

@@ -243,6 +243,17 @@ def test_many_batches_and_partitions_arrive_completely(kafkapy: Kafkapy, orders:
     assert sorted(kafkapy("consume", orders, "--exit", *options).out.split(), key=int) == lines
 
 
+def test_long_work_shows_its_progress_at_a_terminal(kafkapy: Kafkapy, orders: str, tmp_path: Path) -> None:
+    """On standard error, and not for what is quick or has no end."""
+    path = tmp_path / "lines"
+    path.write_text("x\n" * 10_000)
+    shown = kafkapy("produce", orders, "--file", str(path), terminal=True).err
+    assert "produce" in shown and "kB" in shown
+    assert kafkapy("produce", orders, "--file", str(path)).err == "10000 records to orders\n"
+    # Records on the same terminal would run into the bar.
+    assert kafkapy("consume", orders, "-n", "20000", terminal=True).err == ""
+
+
 def process(broker: Broker, *args: str, **options: object) -> subprocess.Popen[bytes]:
     """The command in a process of its own."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), "KAFKAPY_BOOTSTRAP": broker.bootstrap}

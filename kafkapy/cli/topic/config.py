@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import click
 
-from kafkapy.cli.framework import Entry, Group, command
+from kafkapy.cli.framework import Entry, Group, command, topic_argument
 from kafkapy.cli.output import Column, Output, Shape, output
 from kafkapy.cli.session import Session
 from kafkapy.cli.topic.create import assignments
@@ -56,7 +56,7 @@ config = _ConfigGroup(
         kafkapy topic config get orders --all --format wide
         """,
 )
-@click.argument("topic")
+@topic_argument("topic")
 @click.argument("keys", metavar="[KEY]...", nargs=-1)
 @click.option("-a", "--all", "everything", is_flag=True, help="Settings at their default, too.")
 @output(SETTINGS)
@@ -96,7 +96,7 @@ def get(session: Session, topic: str, keys: tuple[str, ...], everything: bool, o
         kafkapy topic config set orders cleanup.policy=compact,delete
         """,
 )
-@click.argument("topic")
+@topic_argument("topic")
 @click.argument("changes", metavar="KEY=VALUE...", nargs=-1, required=True, callback=assignments)
 @click.option("--dry-run", is_flag=True, help="Only ask whether it would work.")
 @output(CHANGED)
@@ -116,7 +116,7 @@ def set_(session: Session, topic: str, changes: dict[str, str], dry_run: bool, o
         kafkapy topic config unset orders retention.ms
         """,
 )
-@click.argument("topic")
+@topic_argument("topic")
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True)
 @click.option("--dry-run", is_flag=True, help="Only ask whether it would work.")
 @output(CHANGED)

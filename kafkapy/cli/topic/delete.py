@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from kafkapy.cli.framework import command
+from kafkapy.cli.framework import command, topic_argument
 from kafkapy.cli.output import Output, Shape, output
 from kafkapy.cli.session import Session
 from kafkapy.cli.terminal import confirm
@@ -24,7 +24,7 @@ _NAMED_MAX = 10
         kafkapy topic delete 'ord.*' --regex --yes
         """,
 )
-@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
+@topic_argument("topics", metavar="TOPIC...", nargs=-1, required=True)
 @regex_option
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @output(DELETED)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafkapy.cli.framework import command
+from kafkapy.cli.framework import command, topic_argument
 from kafkapy.cli.output import Column, Output, Shape, output
 from kafkapy.cli.session import Session
 from kafkapy.cli.topic.select import regex_option, topic_names
@@ -56,7 +56,7 @@ DESCRIPTION = Shape(
         kafkapy topic describe orders --format json
         """,
 )
-@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
+@topic_argument("topics", metavar="TOPIC...", nargs=-1, required=True)
 @regex_option
 @click.option("-s", "--summary", is_flag=True, help="Only the first lines.")
 @click.option("-p", "--partitions", "only_partitions", is_flag=True, help="Only the partitions.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from kafkapy.cli.framework import command
+from kafkapy.cli.framework import command, topic_argument
 from kafkapy.cli.output import Column, Output, Shape, output
 from kafkapy.cli.session import Session
 from kafkapy.cli.topic.results import MESSAGE, STATUS, TOPIC, outcome, print_results
@@ -22,7 +22,7 @@ GROWN = Shape(
         kafkapy topic grow orders users --to 6 --dry-run
         """,
 )
-@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
+@topic_argument("topics", metavar="TOPIC...", nargs=-1, required=True)
 @click.option(
     "--to", "total", metavar="N", type=click.IntRange(1), required=True, help="How many it shall have in all."
 )

@@ -6,7 +6,7 @@ import time
 
 import click
 
-from kafkapy.cli.framework import command
+from kafkapy.cli.framework import command, topic_argument
 from kafkapy.cli.offset_spec import OffsetSpecError, ask_bounds, parse_span, resolve
 from kafkapy.cli.output import Column, Output, Shape, output
 from kafkapy.cli.session import Session
@@ -33,7 +33,7 @@ TRIMMED = Shape(
         kafkapy topic trim orders -o 2 --partition 0 --yes
         """,
 )
-@click.argument("topic")
+@topic_argument("topic")
 @click.option("-o", "--offset", required=True, metavar="OFFSET", help="The first record to keep: 47, -3, @1h, end ...")
 @click.option("-p", "--partition", "chosen", metavar="N", type=click.IntRange(0), multiple=True, help="Only this one.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
