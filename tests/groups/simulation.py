@@ -66,20 +66,33 @@ class Checker:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.owners: dict[tuple[str, int, str], str] = {}
+        self.owners: dict[tuple[Any, ...], str] = {}
+        self.lives: dict[str, int] = {}
         self.replies: list[Reply] = []
         # (group, partition) -> the highest offset that a client was told is committed. Offsets only ever grow here.
         self.acknowledged: dict[tuple[str, int], int] = {}
 
+    def is_classic(self, group_id: str) -> bool:
+        """Whether the group is there and classic."""
+        return any(group_id in shard.classic_groups for shard in self.world.groups.shards.values())
+
     def owns(self, client: Client, generation: int) -> None:
-        """No partition belongs to two members within a generation; a static member is the same under every id."""
+        """No partition belongs to two members within a generation; a static member is the same under every id.
+
+        A group that was a consumer group in between, or was gone, begins to count anew.
+        """
+        if not self.is_classic(client.group):
+            return
         for partition in client.owned:
-            key = (client.group, generation, partition)
+            key = (client.group, self.lives.get(client.group, 0), generation, partition)
             owner = client.instance or client.member_id
             assert self.owners.setdefault(key, owner) == owner, f"{key}: {self.owners[key]} and {owner}"
 
     def check_owners(self, clients: list[Any]) -> None:
         """In a consumer group no partition has two owners at any time, among those who are members and believe to be."""
+        for group_id in {client.group for client in clients}:
+            if not self.is_classic(group_id):
+                self.lives[group_id] = self.lives.get(group_id, 0) + 1
         for shard in self.world.groups.shards.values():
             for group in shard.consumer_groups.values():
                 owners: dict[tuple[str, int], str] = {}
