@@ -91,13 +91,13 @@ def folder(tmp_path: Path, stopped_folder: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture
-def filled(broker: Broker) -> Broker:
+def filled(broker: Broker) -> Iterator[Broker]:
     """A broker with the topics that the examples name, and a few records."""
     for name, partitions in TOPICS.items():
         broker.create_topic(name, partitions)
     run_line("printf 'a 1\\nb 2\\nc 3\\nd 4\\ne 5\\nf 6\\n' | kafkapy produce orders -f '%k %v\\n'", broker.bootstrap)
-    open_transaction(broker.port, "pictures", 0, "payments")
-    return broker
+    with open_transaction(broker.port, "pictures", 0, "payments"):
+        yield broker
 
 
 @pytest.mark.parametrize("line", LINES)

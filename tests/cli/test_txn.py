@@ -17,10 +17,11 @@ HOUR_MS = 3_600_000
 
 
 @pytest.fixture
-def producer_id(broker: Broker) -> int:
+def producer_id(broker: Broker) -> Iterator[int]:
     """An open transaction of the id `pay-1` in t-1."""
     broker.create_topic("t", 2)
-    return open_transaction(broker.port, "t", 1, "pay-1")
+    with open_transaction(broker.port, "t", 1, "pay-1") as opened:
+        yield opened
 
 
 def test_lists_are_filtered_by_the_broker(kafkapy: Kafkapy, producer_id: int) -> None:
@@ -91,13 +92,15 @@ def test_hanging_transactions_are_found_and_ended(careless_broker: Broker) -> No
 
     long_ago_ms = time.time_ns() // 1_000_000 - HOUR_MS
     port = careless_broker.port
-    open_transaction(port, "t", 0, "old", produce_version=UNANNOUNCED, timestamp_ms=long_ago_ms)
-    open_transaction(port, "t", 1, "new", produce_version=UNANNOUNCED)
-    open_transaction(port, "u", 0, "known", timestamp_ms=long_ago_ms)
-    result = kafkapy("txn", "hanging", "--format", "json")
-    assert [(row["topic"], row["partition"], row["start_offset"]) for row in result.json] == [("t", 0, 0)]
-    assert result.err == "kafkapy txn abort t -p 0 --start-offset 0\n"
-    assert len(kafkapy("txn", "hanging", "t", "--older-than", "0s").out.splitlines()) == 2
-    assert kafkapy("txn", "hanging", "u").out == ""
-    assert kafkapy(*result.err.split()[1:], "--yes").code == 0
-    assert kafkapy("txn", "hanging").out == ""
+    with (
+        open_transaction(port, "t", 0, "old", produce_version=UNANNOUNCED, timestamp_ms=long_ago_ms),
+        open_transaction(port, "t", 1, "new", produce_version=UNANNOUNCED),
+        open_transaction(port, "u", 0, "known", timestamp_ms=long_ago_ms),
+    ):
+        result = kafkapy("txn", "hanging", "--format", "json")
+        assert [(row["topic"], row["partition"], row["start_offset"]) for row in result.json] == [("t", 0, 0)]
+        assert result.err == "kafkapy txn abort t -p 0 --start-offset 0\n"
+        assert len(kafkapy("txn", "hanging", "t", "--older-than", "0s").out.splitlines()) == 2
+        assert kafkapy("txn", "hanging", "u").out == ""
+        assert kafkapy(*result.err.split()[1:], "--yes").code == 0
+        assert kafkapy("txn", "hanging").out == ""

@@ -38,7 +38,10 @@ PRODUCER = Shape(
 @output(PRODUCER)
 @click.pass_obj
 def producers(session: Session, topics: tuple[str, ...], chosen: tuple[int, ...], only_open: bool, out: Output) -> None:
-    """Show the producers that partitions remember, idempotent ones too."""
+    """Show the producers that partitions remember.
+
+    Idempotent producers are among them, with or without transactions.
+    """
     from kafkapy.client.transactions import describe_producers
 
     partitions = partitions_of(session.client, topics, chosen)
