@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import click
 import pytest
 
+from kafkapy.cli.terminal import confirm
 from tests.cli.runner import Result, run
 
 Kafkapy = Callable[..., Result]
@@ -153,3 +155,15 @@ def test_a_traceback_only_with_debug() -> None:
     """For those who look for our mistakes."""
     assert "Traceback" in run("--debug", "topic", "list", "-b", "127.0.0.1:1").err
     assert "Traceback" in run("topic", "list", "-b", "127.0.0.1:1", "--debug").err
+
+
+@pytest.mark.parametrize(("answer", "goes_on"), [("y", True), ("n", False), ("", False)])
+def test_a_person_at_a_terminal_is_asked(monkeypatch: pytest.MonkeyPatch, answer: str, goes_on: bool) -> None:
+    """On standard error, and no answer is no."""
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda prompt: answer)
+    if goes_on:
+        confirm("Delete a?", yes=False)
+    else:
+        with pytest.raises(click.Abort):
+            confirm("Delete a?", yes=False)
