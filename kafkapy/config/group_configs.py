@@ -53,16 +53,43 @@ def _offset_reset_reason(name: str, value: str) -> str | None:
 
 
 def _key(
-    name: str, kind: ConfigType, default: Value, documentation: str, validator: Validator | None = None
+    name: str,
+    kind: ConfigType,
+    default: Value,
+    documentation: str,
+    validator: Validator | None = None,
+    *,
+    honoured: bool = False,
 ) -> ConfigKey:
     """A group's key: all of them may change while the broker runs."""
-    return ConfigKey(name, kind, default, UpdateMode.CLUSTER_WIDE, documentation, validator)
+    return ConfigKey(name, kind, default, UpdateMode.CLUSTER_WIDE, documentation, validator, honoured=honoured)
 
 
 CONSUMER_KEYS = (
-    _key("consumer.session.timeout.ms", INT, 45000, "A member silent for this long is removed.", at_least(1)),
-    _key("consumer.heartbeat.interval.ms", INT, 5000, "How often members are told to send a heartbeat.", at_least(1)),
-    _key("consumer.assignment.interval.ms", INT, 1000, "The shortest time between two assignments.", at_least(0)),
+    _key(
+        "consumer.session.timeout.ms",
+        INT,
+        45000,
+        "A member silent for this long is removed.",
+        at_least(1),
+        honoured=True,
+    ),
+    _key(
+        "consumer.heartbeat.interval.ms",
+        INT,
+        5000,
+        "How often members are told to send a heartbeat.",
+        at_least(1),
+        honoured=True,
+    ),
+    _key(
+        "consumer.assignment.interval.ms",
+        INT,
+        1000,
+        "The shortest time between two assignments.",
+        at_least(0),
+        honoured=True,
+    ),
 )
 
 SHARE_KEYS = (

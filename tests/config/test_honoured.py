@@ -40,8 +40,8 @@ DECIDED_BY = {
     "security.inter.broker.protocol",
 }
 
-# Groups take theirs as one mapping, subscriptions and quotas by name.
-GROUP_READER = "group_values"
+# Of a broker's key that bounds what a group may set: group.<kind>.min.<setting>, group.<kind>.max.<setting>.
+BOUND = re.compile(r"^group\.(\w+)\.(?:min|max)\.(.+)$")
 
 
 @cache
@@ -68,15 +68,21 @@ def is_broker_key_read(key: ConfigKey) -> bool:
     topics = [name for name, chain in BROKER_SYNONYMS.items() if key.name in {synonym for synonym, _ in chain}]
     if key.name in DECIDED_BY or any(is_read(TOPIC_KEYS[name]) for name in topics):
         return True
-    return is_read(key) or (key.name.removeprefix("group.") in GROUP_KEYS and GROUP_READER in source())
+    setting = BOUND.sub(r"\1.\2", key.name).removeprefix("group.")
+    return is_read(key) or (setting in GROUP_KEYS and is_named(setting))
+
+
+def is_named(name: str) -> bool:
+    """Whether a key that is read out of a mapping is named anywhere: those of groups and quotas are."""
+    return f'"{name}"' in source()
 
 
 READ = {
     "broker": {name: is_broker_key_read(key) for name, key in BROKER_KEYS.items()},
     "topic": {name: is_read(key) for name, key in TOPIC_KEYS.items()},
-    "group": {name: GROUP_READER in source() for name in GROUP_KEYS},
+    "group": {name: is_named(name) for name in GROUP_KEYS},
     "client metrics": {name: "CLIENT_METRICS_KEYS" in source() for name in CLIENT_METRICS_KEYS},
-    "quota": {name: f'"{name}"' in source() for name in (*BROKER_QUOTA_KEYS, *USER_CLIENT_QUOTA_KEYS, *IP_QUOTA_KEYS)},
+    "quota": {name: is_named(name) for name in (*BROKER_QUOTA_KEYS, *USER_CLIENT_QUOTA_KEYS, *IP_QUOTA_KEYS)},
 }
 KEYS = {
     "broker": BROKER_KEYS,

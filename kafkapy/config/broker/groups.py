@@ -23,6 +23,7 @@ COORDINATOR_KEYS = (
         READ_ONLY,
         "Which kinds of groups the broker serves.",
         ListOf("consumer", "classic", "share", "streams"),
+        honoured=True,
     ),
     ConfigKey(
         "group.coordinator.append.linger.ms",
@@ -169,6 +170,7 @@ CONSUMER_GROUP_KEYS = (
         READ_ONLY,
         "The assignors of consumer groups; the first is used when no member asks for one.",
         ListOf(),
+        honoured=True,
     ),
     ConfigKey(
         "group.consumer.migration.policy",
@@ -177,6 +179,7 @@ CONSUMER_GROUP_KEYS = (
         READ_ONLY,
         "Whether a group may change from classic to consumer and back while it has members.",
         OneOfAnyCase("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"),
+        honoured=True,
     ),
     ConfigKey(
         "group.consumer.max.size",
@@ -185,6 +188,7 @@ CONSUMER_GROUP_KEYS = (
         READ_ONLY,
         "Most members of a consumer group.",
         at_least(1),
+        honoured=True,
     ),
     ConfigKey(
         "group.consumer.heartbeat.interval.ms",
@@ -193,6 +197,7 @@ CONSUMER_GROUP_KEYS = (
         READ_ONLY,
         "How often members of a consumer group are told to send a heartbeat.",
         at_least(1),
+        honoured=True,
     ),
     ConfigKey(
         "group.consumer.min.heartbeat.interval.ms",
@@ -201,6 +206,7 @@ CONSUMER_GROUP_KEYS = (
         READ_ONLY,
         "The least that a group may set as consumer.heartbeat.interval.ms.",
         at_least(1),
+        honoured=True,
     ),
     ConfigKey(
         "group.consumer.max.heartbeat.interval.ms",
@@ -209,6 +215,7 @@ CONSUMER_GROUP_KEYS = (
         READ_ONLY,
         "The most that a group may set as consumer.heartbeat.interval.ms.",
         at_least(1),
+        honoured=True,
     ),
     ConfigKey(
         "group.consumer.session.timeout.ms",
@@ -217,6 +224,7 @@ CONSUMER_GROUP_KEYS = (
         READ_ONLY,
         "A member of a consumer group silent for this long is removed.",
         at_least(1),
+        honoured=True,
     ),
     ConfigKey(
         "group.consumer.min.session.timeout.ms",
@@ -225,6 +233,7 @@ CONSUMER_GROUP_KEYS = (
         READ_ONLY,
         "The least that a group may set as consumer.session.timeout.ms.",
         at_least(1),
+        honoured=True,
     ),
     ConfigKey(
         "group.consumer.max.session.timeout.ms",
@@ -233,6 +242,7 @@ CONSUMER_GROUP_KEYS = (
         READ_ONLY,
         "The most that a group may set as consumer.session.timeout.ms.",
         at_least(1),
+        honoured=True,
     ),
     ConfigKey(
         "group.consumer.assignment.interval.ms",
@@ -241,6 +251,7 @@ CONSUMER_GROUP_KEYS = (
         CLUSTER_WIDE,
         "The shortest time between two assignments of a consumer group.",
         at_least(0),
+        honoured=True,
     ),
     ConfigKey(
         "group.consumer.min.assignment.interval.ms",
@@ -249,6 +260,7 @@ CONSUMER_GROUP_KEYS = (
         READ_ONLY,
         "The least that a group may set as consumer.assignment.interval.ms.",
         at_least(0),
+        honoured=True,
     ),
     ConfigKey(
         "group.consumer.max.assignment.interval.ms",
@@ -257,6 +269,7 @@ CONSUMER_GROUP_KEYS = (
         READ_ONLY,
         "The most that a group may set as consumer.assignment.interval.ms.",
         at_least(0),
+        honoured=True,
     ),
     ConfigKey(
         "group.consumer.regex.refresh.interval.ms",
