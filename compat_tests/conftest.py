@@ -26,7 +26,9 @@ _SEEN = pytest.StashKey[set[tuple[str, str]]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--target", default="kafkapy", help="kafkapy (started here), kafka (Apache Kafka, started here) or HOST:PORT")
+    parser.addoption(
+        "--target", default="kafkapy", help="kafkapy (started here), kafka (Apache Kafka, started here) or HOST:PORT"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

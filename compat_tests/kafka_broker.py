@@ -70,11 +70,15 @@ class KafkaBroker:
     def __enter__(self) -> Self:
         classpath = f"{libs()}/*"
         format_storage = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._properties)]
-        subprocess.run(["java", "-cp", classpath, *format_storage], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.run(
+            ["java", "-cp", classpath, *format_storage],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         with open(self.root / "output", "wb") as output:
             self._process = subprocess.Popen(
-                ["java", f"-Xmx{self._heap}", f"-Dlog4j2.configurationFile={self.root}/log4j2.yaml", "-cp", classpath]
-                + ["kafka.Kafka", str(self._properties)],
+                ["java", f"-Xmx{self._heap}", f"-Dlog4j2.configurationFile={self.root}/log4j2.yaml", "-cp", classpath, "kafka.Kafka", str(self._properties)],
                 stdout=output,
                 stderr=output,
             )

@@ -81,18 +81,30 @@ class Matrix:
             lines += ["| Capability | " + " | ".join(COLUMNS.values()) + " |", "|---" * (1 + len(COLUMNS)) + "|"]
             for (of, capability), cells in sorted(self._cells.items()):
                 if of == client:
-                    lines.append(f"| {capability} | " + " | ".join(cells.get(target, "not run") or "not run" for target in COLUMNS) + " |")
+                    lines.append(
+                        f"| {capability} | "
+                        + " | ".join(cells.get(target, "not run") or "not run" for target in COLUMNS)
+                        + " |"
+                    )
             lines.append("")
         file.write_text("\n".join(lines))
 
     def summary(self, target: str) -> Iterable[str]:
         """One line per client, then what did not pass."""
         for client in self._clients():
-            cells = {row[1]: found[target] for row, found in sorted(self._cells.items()) if row[0] == client and target in found}
+            cells = {
+                row[1]: found[target]
+                for row, found in sorted(self._cells.items())
+                if row[0] == client and target in found
+            }
             counts = Counter(cell.partition(":")[0] for cell in cells.values())
             version = self._versions.get(client, "")
-            yield f"{client + ' ' + version:44} " + ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
-            yield from (f"    {capability}: {cell}" for capability, cell in cells.items() if cell not in ("pass", "not run"))
+            yield f"{client + ' ' + version:44} " + ", ".join(
+                f"{count} {outcome}" for outcome, count in sorted(counts.items())
+            )
+            yield from (
+                f"    {capability}: {cell}" for capability, cell in cells.items() if cell not in ("pass", "not run")
+            )
 
     def _clients(self) -> list[str]:
         return sorted({client for client, _ in self._cells})

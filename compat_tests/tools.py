@@ -5,19 +5,22 @@ The cache is `~/.cache/kafkapy-compat` (or `KAFKAPY_COMPAT_CACHE`): virtual envi
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import os
 import re
 import shutil
 import subprocess
 import venv
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 INSTALL_TIMEOUT_S = 300.0
 RUN_TIMEOUT_S = 60.0
+_failed: dict[str, str] = {}  # what could not be installed in this session is not tried again for each of its tests
 
 
 def cache() -> Path:
@@ -45,11 +48,18 @@ def run(
     """A program's standard output; a failure shows all that it said."""
     data = stdin.encode() if isinstance(stdin, str) else stdin
     done = subprocess.run(
-        [str(part) for part in command], input=data, capture_output=True, timeout=timeout_s, cwd=cwd, env={**os.environ, **(env or {})}
+        [str(part) for part in command],
+        input=data,
+        capture_output=True,
+        timeout=timeout_s,
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
     )
     out, err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
     if check and done.returncode != 0:
-        pytest.fail(f"{Path(command[0]).name} ended with {done.returncode}:\n{out[-4000:]}\n{err[-4000:]}", pytrace=False)
+        pytest.fail(
+            f"{Path(command[0]).name} ended with {done.returncode}:\n{out[-4000:]}\n{err[-4000:]}", pytrace=False
+        )
     return out if check else out + err
 
 
@@ -57,9 +67,10 @@ def python_with(*requirements: str) -> Path:
     """The interpreter of a virtual environment that has exactly these packages, made when it is not there."""
     folder = cache() / ("venv-" + re.sub(r"[^\w.]+", "-", "_".join(requirements)))
     python = folder / "bin" / "python"
-    if not (folder / "complete").exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        venv.create(folder, with_pip=True)
+    with _one_at_a_time(folder):
+        if not (folder / "complete").exists() and folder.name not in _failed:
+            shutil.rmtree(folder, ignore_errors=True)
+            venv.create(folder, with_pip=True)
         _install([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements], folder)
     return python
 
@@ -67,7 +78,10 @@ def python_with(*requirements: str) -> Path:
 def go_program(source: Path) -> Path:
     """The program built from a folder with main.go, go.mod and go.sum; built anew when its source changes."""
     go = program("go", "https://go.dev/dl")
-    return _built(source, "go", lambda out: _install([go, "build", "-o", out / "program", "."], out, cwd=source)) / "program"
+    return (
+        _built(source, "go", lambda out: _install([go, "build", "-o", out / "program", "."], out, cwd=source))
+        / "program"
+    )
 
 
 def node_modules(source: Path) -> Path:
@@ -100,25 +114,39 @@ def checks(file: Path, pattern: str = r"^(?:async )?def check_(\w+)") -> list[st
     return re.findall(pattern, file.read_text(), re.MULTILINE)
 
 
-def _built(source: Path, kind: str, make: object) -> Path:
+def _built(source: Path, kind: str, make: Callable[[Path], None]) -> Path:
     """A folder in the cache that `make` has filled from this source, keyed by the source's content."""
     digest = hashlib.sha256()
     for file in sorted(source.rglob("*")):
         if file.is_file() and file.suffix != ".py" and "__pycache__" not in file.parts:
             digest.update(file.name.encode() + b"\0" + file.read_bytes())
     folder = cache() / f"{kind}-{source.name}-{digest.hexdigest()[:12]}"
-    if not (folder / "complete").exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        assert callable(make)
-        make(folder)
-        (folder / "complete").touch()
+    with _one_at_a_time(folder):
+        if not (folder / "complete").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            make(folder)
     return folder
+
+
+@contextlib.contextmanager
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    """Two sessions on one machine share the cache, so only one of them may fill a folder."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with open(folder.parent / f"{folder.name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _install(command: Sequence[str | Path], folder: Path, cwd: Path | None = None) -> None:
     """Run what fetches or builds; what cannot be fetched is a missing tool, not a failed broker."""
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S, cwd=cwd)
-    if done.returncode != 0:
-        pytest.skip(f"{Path(command[0]).name} could not install it: {(done.stderr or done.stdout).strip()[-300:]}")
+    if (folder / "complete").exists():
+        return
+    if folder.name not in _failed:
+        done = subprocess.run(
+            [str(part) for part in command], capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S, cwd=cwd
+        )
+        _failed[folder.name] = (done.stderr or done.stdout).strip()[-300:] if done.returncode != 0 else ""
+    if _failed[folder.name]:
+        pytest.skip(f"{Path(command[0]).name} could not install it: {_failed[folder.name]}")
     (folder / "complete").touch()

@@ -18,7 +18,9 @@ async def take(consumer: AIOKafkaConsumer, count: int) -> list:
 
 async def read(bootstrap: str, topic: str, count: int, **config: object) -> list:
     """The first records of partition 0."""
-    async with AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", enable_auto_commit=False, **config) as consumer:
+    async with AIOKafkaConsumer(
+        bootstrap_servers=bootstrap, auto_offset_reset="earliest", enable_auto_commit=False, **config
+    ) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         return await take(consumer, count)
 
@@ -26,7 +28,9 @@ async def read(bootstrap: str, topic: str, count: int, **config: object) -> list
 async def round_trip(bootstrap: str, topic: str, codec: str | None, **config: object) -> None:
     """A hundred records through one codec."""
     sent = [b"record %d " % number * 10 for number in range(100)]
-    async with AIOKafkaProducer(bootstrap_servers=bootstrap, compression_type=codec, linger_ms=20, **config) as producer:
+    async with AIOKafkaProducer(
+        bootstrap_servers=bootstrap, compression_type=codec, linger_ms=20, **config
+    ) as producer:
         futures = [await producer.send(topic, value, partition=0) for value in sent]
         assert [(await future).offset for future in futures] == list(range(100))
     assert [record.value for record in await read(bootstrap, topic, 100)] == sent
@@ -61,7 +65,12 @@ async def check_headers_keys_and_timestamps(bootstrap: str, topic: str) -> None:
     async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
         await producer.send_and_wait(topic, b"v", b"k", partition=0, headers=headers, timestamp_ms=1_700_000_000_000)
     (record,) = await read(bootstrap, topic, 1)
-    assert (record.key, record.value, record.timestamp, list(record.headers)) == (b"k", b"v", 1_700_000_000_000, headers)
+    assert (record.key, record.value, record.timestamp, list(record.headers)) == (
+        b"k",
+        b"v",
+        1_700_000_000_000,
+        headers,
+    )
 
 
 async def check_acks(bootstrap: str, topic: str) -> None:
@@ -118,7 +127,9 @@ async def until(condition: object) -> None:
 async def check_seek_and_offsets_for_times(bootstrap: str, topic: str) -> None:
     async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
         for number in range(5):
-            await producer.send_and_wait(topic, b"%d" % number, partition=0, timestamp_ms=1_700_000_000_000 + number * 1000)
+            await producer.send_and_wait(
+                topic, b"%d" % number, partition=0, timestamp_ms=1_700_000_000_000 + number * 1000
+            )
     partition = TopicPartition(topic, 0)
     async with AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([partition])

@@ -11,7 +11,9 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 WAIT_S = 20.0
 
 
-def produce(bootstrap: str, topic: str, values: Iterable[bytes], config: dict[str, Any] | None = None, **record: Any) -> list[Message]:
+def produce(
+    bootstrap: str, topic: str, values: Iterable[bytes], config: dict[str, Any] | None = None, **record: Any
+) -> list[Message]:
     """Produce and wait; the delivery reports, in the order in which they came."""
     delivered: list[Message] = []
     errors: list[KafkaError] = []
@@ -32,9 +34,14 @@ def produce(bootstrap: str, topic: str, values: Iterable[bytes], config: dict[st
 
 def consumer(bootstrap: str, group: str, **config: Any) -> Consumer:
     """A consumer from the beginning, whose commits are the test's own."""
-    settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest", "log_level": 0}
+    settings: dict[str, Any] = {
+        "bootstrap.servers": bootstrap,
+        "group.id": group,
+        "auto.offset.reset": "earliest",
+        "log_level": 0,
+    }
     settings["enable.auto.commit"] = False
-    return Consumer({**settings, **{key: value for key, value in config.items()}})
+    return Consumer({**settings, **dict(config.items())})
 
 
 def take(source: Consumer, count: int, wait_s: float = WAIT_S) -> list[Message]:

@@ -14,9 +14,10 @@ from confluent_kafka.admin import (
     NewTopic,
     OffsetSpec,
     ResourceType,
+    TopicMetadata,
 )
 
-from compat_tests.confluent.support import WAIT_S, consumer, produce
+from compat_tests.confluent.support import WAIT_S, consumer, produce, until
 
 BASE_MS = 1_700_000_000_000
 
@@ -40,16 +41,26 @@ def configs(admin: AdminClient, kind: ResourceType, name: str) -> dict[str, Conf
     return admin.describe_configs([resource])[resource].result(WAIT_S)
 
 
+def partitions(admin: AdminClient, name: str) -> int:
+    """How many partitions a topic has, as far as the broker has heard."""
+    return len(admin.list_topics(timeout=WAIT_S).topics.get(name, TopicMetadata()).partitions or ())
+
+
+def broker_value(admin: AdminClient, key: str) -> tuple[str, ConfigSource]:
+    """What a broker's key has now, and from where."""
+    found = configs(admin, ResourceType.BROKER, "1")[key]
+    return found.value, ConfigSource(found.source)
+
+
 def test_create_and_delete_topics(admin: AdminClient, unique) -> None:
     """Several at once; what is created is seen, what is deleted is not."""
     names = [unique("made") for _ in range(3)]
     for future in admin.create_topics([NewTopic(name, num_partitions=3) for name in names]).values():
         future.result(WAIT_S)
-    listed = admin.list_topics(timeout=WAIT_S).topics
-    assert all(len(listed[name].partitions) == 3 for name in names)
+    until(lambda: [partitions(admin, name) for name in names] == [3, 3, 3])
     for future in admin.delete_topics(names, operation_timeout=10).values():
         future.result(WAIT_S)
-    assert not set(names) & set(admin.list_topics(timeout=WAIT_S).topics)
+    until(lambda: not set(names) & set(admin.list_topics(timeout=WAIT_S).topics))
 
 
 def test_create_topic_errors(admin: AdminClient, topic: str, unique) -> None:
@@ -78,7 +89,7 @@ def test_manual_assignment(admin: AdminClient, unique) -> None:
     """Replicas chosen by the caller; a broker that is not there is refused."""
     name = unique("placed")
     admin.create_topics([NewTopic(name, num_partitions=2, replica_assignment=[[1], [1]])])[name].result(WAIT_S)
-    assert len(admin.list_topics(name, timeout=WAIT_S).topics[name].partitions) == 2
+    until(lambda: partitions(admin, name) == 2)
     other = unique("placed")
     refused = admin.create_topics([NewTopic(other, num_partitions=1, replica_assignment=[[77]])])[other]
     assert code(refused) == KafkaError.INVALID_REPLICA_ASSIGNMENT
@@ -93,7 +104,7 @@ def test_delete_unknown_topic(admin: AdminClient, unique) -> None:
 def test_create_partitions(admin: AdminClient, topic: str, unique) -> None:
     """Growing works, shrinking and standing still do not."""
     admin.create_partitions([NewPartitions(topic, 5)])[topic].result(WAIT_S)
-    assert len(admin.list_topics(topic, timeout=WAIT_S).topics[topic].partitions) == 5
+    until(lambda: partitions(admin, topic) == 5)
     for total in (5, 3):
         assert code(admin.create_partitions([NewPartitions(topic, total)])[topic]) == KafkaError.INVALID_PARTITIONS
     name = unique("nowhere")
@@ -106,7 +117,9 @@ def test_describe_topics(admin: AdminClient, topic: str, unique) -> None:
     futures = admin.describe_topics(TopicCollection([topic, nowhere]))
     found = futures[topic].result(WAIT_S)
     assert (found.name, found.is_internal, len(found.partitions)) == (topic, False, 2)
-    assert [(p.id, p.leader.id, [r.id for r in p.replicas], [r.id for r in p.isr]) for p in found.partitions] == [(n, 1, [1], [1]) for n in (0, 1)]
+    assert [(p.id, p.leader.id, [r.id for r in p.replicas], [r.id for r in p.isr]) for p in found.partitions] == [
+        (n, 1, [1], [1]) for n in (0, 1)
+    ]
     assert str(found.topic_id) not in ("", "AAAAAAAAAAAAAAAAAAAAAA")
     assert code(futures[nowhere]) == KafkaError.UNKNOWN_TOPIC_OR_PART
 
@@ -123,7 +136,10 @@ def test_describe_topic_configs(admin: AdminClient, topic: str) -> None:
     found = configs(admin, ResourceType.TOPIC, topic)
     assert {"cleanup.policy", "retention.ms", "segment.bytes", "max.message.bytes", "min.insync.replicas"} <= set(found)
     assert (found["cleanup.policy"].value, found["retention.ms"].value) == ("delete", "604800000")
-    assert found["cleanup.policy"].is_default and ConfigSource(found["cleanup.policy"].source) == ConfigSource.DEFAULT_CONFIG
+    assert (
+        found["cleanup.policy"].is_default
+        and ConfigSource(found["cleanup.policy"].source) == ConfigSource.DEFAULT_CONFIG
+    )
     assert not found["cleanup.policy"].is_read_only and not found["cleanup.policy"].is_sensitive
 
 
@@ -157,12 +173,14 @@ def test_incremental_alter_configs(admin: AdminClient, topic: str) -> None:
 
     alter("retention.ms", AlterConfigOpType.SET, "1234567")
     alter("cleanup.policy", AlterConfigOpType.APPEND, "compact")
+    until(lambda: "compact" in configs(admin, ResourceType.TOPIC, topic)["cleanup.policy"].value)
     found = configs(admin, ResourceType.TOPIC, topic)
     assert found["retention.ms"].value == "1234567"
     assert ConfigSource(found["retention.ms"].source) == ConfigSource.DYNAMIC_TOPIC_CONFIG
     assert sorted(found["cleanup.policy"].value.split(",")) == ["compact", "delete"]
     alter("cleanup.policy", AlterConfigOpType.SUBTRACT, "delete")
     alter("retention.ms", AlterConfigOpType.DELETE, None)
+    until(lambda: configs(admin, ResourceType.TOPIC, topic)["retention.ms"].is_default)
     found = configs(admin, ResourceType.TOPIC, topic)
     assert (found["cleanup.policy"].value, found["retention.ms"].value) == ("compact", "604800000")
 
@@ -173,6 +191,7 @@ def test_alter_configs(admin: AdminClient, topic: str) -> None:
     for wanted in ({"retention.ms": "1000"}, {"segment.bytes": "2000000"}):
         resource = ConfigResource(ResourceType.TOPIC, topic, set_config=wanted)
         admin.alter_configs([resource])[resource].result(WAIT_S)
+    until(lambda: configs(admin, ResourceType.TOPIC, topic)["segment.bytes"].value == "2000000")
     found = configs(admin, ResourceType.TOPIC, topic)
     assert (found["retention.ms"].value, found["segment.bytes"].value) == ("604800000", "2000000")
 
@@ -194,8 +213,7 @@ def test_dynamic_broker_config(admin: AdminClient) -> None:
         entry = ConfigEntry("message.max.bytes", value, incremental_operation=operation)
         resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
         admin.incremental_alter_configs([resource])[resource].result(WAIT_S)
-        found = configs(admin, ResourceType.BROKER, "1")["message.max.bytes"]
-        assert (found.value, ConfigSource(found.source)) == (value or "1048588", source)
+        until(lambda expected=(value or "1048588", source): broker_value(admin, "message.max.bytes") == expected)
 
 
 def test_list_offsets(admin: AdminClient, topic: str) -> None:
@@ -237,10 +255,5 @@ def admin_bootstrap(admin: AdminClient) -> str:
 
 
 TOPIC_KEYS = sorted(
-    """cleanup.policy compression.gzip.level compression.lz4.level compression.type compression.zstd.level delete.retention.ms
-    file.delete.delay.ms flush.messages flush.ms follower.replication.throttled.replicas index.interval.bytes
-    leader.replication.throttled.replicas local.retention.bytes local.retention.ms max.compaction.lag.ms max.message.bytes
-    message.timestamp.after.max.ms message.timestamp.before.max.ms message.timestamp.type min.cleanable.dirty.ratio
-    min.compaction.lag.ms min.insync.replicas preallocate remote.log.copy.disable remote.log.delete.on.disable remote.storage.enable
-    retention.bytes retention.ms segment.bytes segment.index.bytes segment.jitter.ms segment.ms unclean.leader.election.enable""".split()
+    ["cleanup.policy", "compression.gzip.level", "compression.lz4.level", "compression.type", "compression.zstd.level", "delete.retention.ms", "file.delete.delay.ms", "flush.messages", "flush.ms", "follower.replication.throttled.replicas", "index.interval.bytes", "leader.replication.throttled.replicas", "local.retention.bytes", "local.retention.ms", "max.compaction.lag.ms", "max.message.bytes", "message.timestamp.after.max.ms", "message.timestamp.before.max.ms", "message.timestamp.type", "min.cleanable.dirty.ratio", "min.compaction.lag.ms", "min.insync.replicas", "preallocate", "remote.log.copy.disable", "remote.log.delete.on.disable", "remote.storage.enable", "retention.bytes", "retention.ms", "segment.bytes", "segment.index.bytes", "segment.jitter.ms", "segment.ms", "unclean.leader.election.enable"]
 )

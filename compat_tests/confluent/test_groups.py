@@ -16,7 +16,12 @@ def settings(target: Target, protocol: str) -> dict[str, str]:
     if protocol == "consumer":
         target.require(CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat")
         return {"group.protocol": "consumer"}
-    return {"group.protocol": "classic", "partition.assignment.strategy": protocol, "session.timeout.ms": "6000", "heartbeat.interval.ms": "200"}
+    return {
+        "group.protocol": "classic",
+        "partition.assignment.strategy": protocol,
+        "session.timeout.ms": "6000",
+        "heartbeat.interval.ms": "200",
+    }
 
 
 def owned(member: Consumer) -> set[tuple[str, int]]:
@@ -205,7 +210,9 @@ def test_partitions_added_under_a_group(target: Target, unique) -> None:
 
     name = unique("growing")
     target.create_topic(name, 1)
-    member = consumer(target.bootstrap, unique("g"), **{"topic.metadata.refresh.interval.ms": 500, "metadata.max.age.ms": 1000})
+    member = consumer(
+        target.bootstrap, unique("g"), **{"topic.metadata.refresh.interval.ms": 500, "metadata.max.age.ms": 1000}
+    )
     member.subscribe([name])
     until(lambda: len(owned(member)) == 1, [member])
     admin = AdminClient({"bootstrap.servers": target.bootstrap})

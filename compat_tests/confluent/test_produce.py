@@ -137,7 +137,9 @@ def test_timestamp_too_far_ahead(target: Target, unique) -> None:
     errors = []
     producer = Producer({"bootstrap.servers": target.bootstrap})
     ahead = int(time.time() * 1000) + 3_600_000
-    producer.produce(name, b"x", timestamp=ahead, on_delivery=lambda error, _: errors.append(error.name() if error else None))
+    producer.produce(
+        name, b"x", timestamp=ahead, on_delivery=lambda error, _: errors.append(error.name() if error else None)
+    )
     producer.flush(20)
     assert errors == ["INVALID_TIMESTAMP"]
 
@@ -148,7 +150,9 @@ def test_unknown_partition(bootstrap: str, topic: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.list_topics(topic, timeout=10)
     try:
-        producer.produce(topic, b"x", partition=99, on_delivery=lambda error, _: errors.append(error.name() if error else None))
+        producer.produce(
+            topic, b"x", partition=99, on_delivery=lambda error, _: errors.append(error.name() if error else None)
+        )
         producer.flush(20)
     except KafkaException as failure:
         errors.append(failure.args[0].name())

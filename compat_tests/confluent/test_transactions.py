@@ -11,7 +11,9 @@ from compat_tests.target import Target
 
 def transactional(bootstrap: str, transactional_id: str, **config: object) -> Producer:
     """A producer that has its id."""
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "log_level": 0, **config})
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "log_level": 0, **config}
+    )
     producer.init_transactions(WAIT_S)
     return producer
 
@@ -111,7 +113,11 @@ def test_zombie_is_fenced(bootstrap: str, topic: str, unique) -> None:
     with pytest.raises(KafkaException) as failure:
         zombie.commit_transaction(WAIT_S)
     assert failure.value.args[0].fatal()
-    assert failure.value.args[0].code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
+    assert failure.value.args[0].code() in (
+        KafkaError._FENCED,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+    )
     heir.begin_transaction()
     heir.produce(topic, b"heir", partition=0)
     heir.commit_transaction(WAIT_S)

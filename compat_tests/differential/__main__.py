@@ -38,7 +38,9 @@ def main() -> int:
     """0: no difference that is not allowed."""
     parser = argparse.ArgumentParser(prog="python -m compat_tests.differential", description=__doc__)
     parser.add_argument("--kafka", metavar="HOST:PORT", help="a fresh Apache Kafka that runs already")
-    parser.add_argument("--target", metavar="HOST:PORT", help="a fresh broker to compare with it, instead of starting kafkapy")
+    parser.add_argument(
+        "--target", metavar="HOST:PORT", help="a fresh broker to compare with it, instead of starting kafkapy"
+    )
     parser.add_argument("--case", default="*", metavar="PATTERN", help="which cases, as a shell pattern")
     parser.add_argument("--all", action="store_true", help="also print what is allowed to differ")
     args = parser.parse_args()
@@ -84,7 +86,9 @@ def report(cases: dict[str, Case], kafka: Notes, kafkapy: Notes, show_allowed: b
     for one in found if show_allowed else unexpected:
         _print(one)
     answers = sum(map(len, kafka.values()))
-    print(f"{len(cases)} cases, {answers} answers: {len(unexpected)} differences, and {len(found) - len(unexpected)} that are allowed")
+    print(
+        f"{len(cases)} cases, {answers} answers: {len(unexpected)} differences, and {len(found) - len(unexpected)} that are allowed"
+    )
     return 1 if unexpected else 0
 
 

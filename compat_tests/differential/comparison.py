@@ -63,14 +63,28 @@ def _differences(one: Any, other: Any, path: str) -> Iterator[tuple[str, Any, An
         yield path, one, other
 
 
-_IDENTITIES = ("apiKey", "name", "topic", "topicName", "partitionIndex", "index", "partition", "groupId", "key", "nodeId", "resourceName")
+_IDENTITIES = (
+    "apiKey",
+    "name",
+    "topic",
+    "topicName",
+    "partitionIndex",
+    "index",
+    "partition",
+    "groupId",
+    "key",
+    "nodeId",
+    "resourceName",
+)
 
 
 def _by_identity(values: list[Any]) -> dict[Any, Any]:
     """Elements by what they are about, because Kafka's order is that of its hash tables; by position where nothing says."""
     found: dict[Any, Any] = {}
     for position, value in enumerate(values):
-        names = [str(value[key]) for key in _IDENTITIES if value.get(key) is not None] if isinstance(value, dict) else []
+        names = (
+            [str(value[key]) for key in _IDENTITIES if value.get(key) is not None] if isinstance(value, dict) else []
+        )
         key = "/".join(names) if names else str(position)
         while key in found:
             key += "+"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
@@ -14,7 +15,12 @@ WAIT_S = 20
 
 def reader(bootstrap: str, **config: object) -> KafkaConsumer:
     """A consumer from the beginning that gives up after a while."""
-    settings = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "consumer_timeout_ms": WAIT_S * 1000, **config}
+    settings = {
+        "auto_offset_reset": "earliest",
+        "enable_auto_commit": False,
+        "consumer_timeout_ms": WAIT_S * 1000,
+        **config,
+    }
     return KafkaConsumer(bootstrap_servers=bootstrap, **settings)
 
 
@@ -137,19 +143,30 @@ def check_group_commits_and_resumes(bootstrap: str, topic: str) -> None:
 
 def check_group_of_two(bootstrap: str, topic: str) -> None:
     config = {"group_id": f"group-{topic}", "heartbeat_interval_ms": 300, "session_timeout_ms": 6000}
-    members = [reader(bootstrap, **config) for _ in range(2)]
-    for member in members:
-        member.subscribe([topic])
-    deadline = time.monotonic() + WAIT_S
-    while [len(member.assignment()) for member in members] != [1, 1]:
-        assert time.monotonic() < deadline, [member.assignment() for member in members]
-        for member in members:
-            member.poll(100)
-    members[0].close()
-    while len(members[1].assignment()) != 2:
-        assert time.monotonic() < deadline
-        members[1].poll(100)
-    members[1].close()
+    sizes, leave = [0, 0], [threading.Event(), threading.Event()]
+
+    def member(index: int) -> None:
+        with_group = reader(bootstrap, **config)
+        with_group.subscribe([topic])
+        while not leave[index].is_set():
+            with_group.poll(100)
+            sizes[index] = len(with_group.assignment())
+        with_group.close()
+
+    threads = [threading.Thread(target=member, args=(index,)) for index in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for expected in ([1, 1], [1, 2]):
+            deadline = time.monotonic() + WAIT_S
+            while sizes != expected:
+                assert time.monotonic() < deadline, sizes
+                time.sleep(0.05)
+            leave[0].set()
+    finally:
+        for index, thread in enumerate(threads):
+            leave[index].set()
+            thread.join()
 
 
 def check_seek_and_offsets_for_times(bootstrap: str, topic: str) -> None:
@@ -161,7 +178,9 @@ def check_seek_and_offsets_for_times(bootstrap: str, topic: str) -> None:
     partition = TopicPartition(topic, 0)
     consumer.assign([partition])
     assert consumer.offsets_for_times({partition: 1_700_000_001_500})[partition].offset == 2
-    assert consumer.beginning_offsets([partition]) == {partition: 0} and consumer.end_offsets([partition]) == {partition: 5}
+    assert consumer.beginning_offsets([partition]) == {partition: 0} and consumer.end_offsets([partition]) == {
+        partition: 5
+    }
     consumer.seek(partition, 3)
     assert [record.value for record in take(consumer, 2)] == [b"3", b"4"]
     consumer.close()

@@ -34,7 +34,11 @@ def produce(
 ) -> ProduceRequest:
     """A Produce of one batch to one partition."""
     return produce_many(
-        [(topic, index, records)], acks=acks, topic_id=topic_id, timeout_ms=timeout_ms, transactional_id=transactional_id
+        [(topic, index, records)],
+        acks=acks,
+        topic_id=topic_id,
+        timeout_ms=timeout_ms,
+        transactional_id=transactional_id,
     )
 
 
@@ -86,7 +90,9 @@ def _fetch_name(topic: str | bytes) -> dict[str, Any]:
     return {"topic_id": topic} if isinstance(topic, bytes) else {"topic": topic}
 
 
-def list_offsets(topic: str, timestamp: int, *, index: int = 0, epoch: int = -1, isolation: int = 0) -> ListOffsetsRequest:
+def list_offsets(
+    topic: str, timestamp: int, *, index: int = 0, epoch: int = -1, isolation: int = 0
+) -> ListOffsetsRequest:
     """A ListOffsets of one partition."""
     asked = ListOffsetsPartition(partition_index=index, timestamp=timestamp, current_leader_epoch=epoch)
     return ListOffsetsRequest(
@@ -96,6 +102,4 @@ def list_offsets(topic: str, timestamp: int, *, index: int = 0, epoch: int = -1,
 
 def metadata(*names: str, create: bool = False) -> MetadataRequest:
     """A Metadata for these topics."""
-    return MetadataRequest(
-        topics=[MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=create
-    )
+    return MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=create)

@@ -52,7 +52,10 @@ def fetch_unknown(probe: Probe) -> None:
         probe.ask("id", fetch(UNKNOWN_ID, fetch_partition(), max_wait_ms=5000), version)
         probe.ask("zero id", fetch(bytes(16), fetch_partition()), version)
         probe.ask("partition by id", fetch(topic_id, fetch_partition(9)), version)
-    both = [FetchTopic(topic="f-nope", partitions=[fetch_partition()]), FetchTopic(topic="f-known", partitions=[fetch_partition()])]
+    both = [
+        FetchTopic(topic="f-nope", partitions=[fetch_partition()]),
+        FetchTopic(topic="f-known", partitions=[fetch_partition()]),
+    ]
     probe.ask("one good", FetchRequest(max_wait_ms=0, min_bytes=1, topics=both), 12)
 
 
@@ -63,7 +66,11 @@ def fetch_limits(probe: Probe) -> None:
         for maximum in (0, 1, 1000, 1500, 100000, -1):
             parts = [fetch_partition(index, max_bytes=partition_max) for index in (2, 0, 1)]
             probe.ask(f"partition {partition_max} all {maximum}", fetch("f-limits", *parts, max_bytes=maximum), 12)
-    empty_first = [fetch_partition(0, offset=6, max_bytes=1), fetch_partition(1, max_bytes=1), fetch_partition(2, max_bytes=1)]
+    empty_first = [
+        fetch_partition(0, offset=6, max_bytes=1),
+        fetch_partition(1, max_bytes=1),
+        fetch_partition(2, max_bytes=1),
+    ]
     probe.ask("the first is empty", fetch("f-limits", *empty_first, max_bytes=1), 12)
     wrong_first = [fetch_partition(0, offset=60), fetch_partition(1, max_bytes=1), fetch_partition(2, max_bytes=1)]
     probe.ask("the first is wrong", fetch("f-limits", *wrong_first, max_bytes=1), 12)
@@ -81,7 +88,12 @@ def fetch_waiting(probe: Probe) -> None:
     probe.ask("an error ends it", fetch("f-wait", end, fetch_partition(7), max_wait_ms=60_000), 12, timeout_s=1)
     probe.ask("too many bytes wanted", fetch("f-wait", fetch_partition(), max_wait_ms=50, min_bytes=1_000_000), 12)
     probe.ask("no partitions", fetch("f-wait", max_wait_ms=60_000), 12, timeout_s=1)
-    probe.ask("a topic without partitions", FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[FetchTopic(topic="f-wait")]), 12, timeout_s=1)
+    probe.ask(
+        "a topic without partitions",
+        FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[FetchTopic(topic="f-wait")]),
+        12,
+        timeout_s=1,
+    )
     probe.wire.send(fetch("f-wait", end, max_wait_ms=10_000), 12)
     with probe.open() as other:
         other.request(produce("f-wait", batch(b"news")), 9)
@@ -170,7 +182,11 @@ def fetch_sessions(probe: Probe) -> None:
             unknown = FetchTopic(topic="f-session-not-yet", partitions=[fetch_partition()])
         else:
             unknown = FetchTopic(topic_id=UNKNOWN_ID, partitions=[fetch_partition()])
-        answer = probe.ask("unknown topic in a session", FetchRequest(max_wait_ms=0, min_bytes=1, session_epoch=0, topics=[unknown]), version)
+        answer = probe.ask(
+            "unknown topic in a session",
+            FetchRequest(max_wait_ms=0, min_bytes=1, session_epoch=0, topics=[unknown]),
+            version,
+        )
         go_on("unknown topic again", 1, session=answer.session_id, max_wait_ms=50)
 
 
@@ -189,7 +205,11 @@ def fetch_after_records_were_deleted(probe: Probe) -> None:
 
     filled(probe, "f-deleted")
     part = DeleteRecordsPartition(partition_index=0, offset=3)
-    probe.ask("delete", DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="f-deleted", partitions=[part])], timeout_ms=1000), 2)
+    probe.ask(
+        "delete",
+        DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="f-deleted", partitions=[part])], timeout_ms=1000),
+        2,
+    )
     for offset in (0, 2, 3, 4):
         for version in (4, 5, 12):
             probe.ask(f"offset {offset}", fetch("f-deleted", fetch_partition(offset=offset)), version)

@@ -94,7 +94,11 @@ def frames_with_hostile_lengths(probe: Probe) -> None:
         "tag longer than the frame": b"\x01\0\0\0\x01\x63\x7fx",
     }.items():
         probe.ask_bytes(f"v9 {label}", frame(header(3, 9) + b"\0" + body))
-    for label, tags in {"header tag": b"\x01\x05\x01x", "header tags huge": b"\xff\xff\xff\xff\x0f", "header tag cut": b"\x01\x05\x7f"}.items():
+    for label, tags in {
+        "header tag": b"\x01\x05\x01x",
+        "header tags huge": b"\xff\xff\xff\xff\x0f",
+        "header tag cut": b"\x01\x05\x7f",
+    }.items():
         probe.ask_bytes(label, frame(header(3, 9) + tags + b"\x01\0\0\0\0"))
 
 

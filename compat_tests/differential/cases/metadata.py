@@ -22,7 +22,10 @@ def api_versions_every_version(probe: Probe) -> None:
     last = probe.ask("named", named, 4)
     for version in range(4):
         answer = probe.quietly(named if version == 3 else ApiVersionsRequest(), version)
-        probe.note(f"the same rows v{version}", [row.api_key for row in answer.api_keys] == [row.api_key for row in last.api_keys])
+        probe.note(
+            f"the same rows v{version}",
+            [row.api_key for row in answer.api_keys] == [row.api_key for row in last.api_keys],
+        )
         answer.api_keys = []
         probe.note(f"without rows v{version}", answer.to_json(version))
 
@@ -35,7 +38,10 @@ def api_versions_software_names(probe: Probe) -> None:
             ("version", ApiVersionsRequest(client_software_name="test", client_software_version=name)),
         ):
             answer = probe.quietly(request, 3)
-            probe.note(f"{label} {name[:9]!r} {len(name)}", [answer.error_code, len(answer.api_keys) > 0, answer.finalized_features_epoch >= 0])
+            probe.note(
+                f"{label} {name[:9]!r} {len(name)}",
+                [answer.error_code, len(answer.api_keys) > 0, answer.finalized_features_epoch >= 0],
+            )
 
 
 @case
@@ -51,12 +57,15 @@ def metadata_every_version(probe: Probe) -> None:
     probe.ask_all("known", lambda version: metadata("m-known", create=version < 4))
     probe.ask_all("none", lambda version: metadata(create=version < 4) if version else metadata("m-known", create=True))
     probe.ask_all("unknown", lambda version: metadata("m-nope") if version >= 4 else metadata("m-known", create=True))
-    probe.ask_all("operations", lambda version: MetadataRequest(
-        topics=[MetadataRequestTopic(name="m-known")],
-        allow_auto_topic_creation=version < 4,
-        include_cluster_authorized_operations=8 <= version <= 10,
-        include_topic_authorized_operations=version >= 8,
-    ))
+    probe.ask_all(
+        "operations",
+        lambda version: MetadataRequest(
+            topics=[MetadataRequestTopic(name="m-known")],
+            allow_auto_topic_creation=version < 4,
+            include_cluster_authorized_operations=8 <= version <= 10,
+            include_topic_authorized_operations=version >= 8,
+        ),
+    )
     answer = probe.quietly(MetadataRequest(topics=None), 12)
     probe.note("all has it", "m-known" in [topic.name for topic in answer.topics])
 
@@ -66,7 +75,9 @@ def metadata_names(probe: Probe) -> None:
     probe.create_topic("m-names")
     names = ["", ".", "..", "a b", "a/b", "\u00e9", "a" * 249, "a" * 250, "a:b", "m-nothing", "_ok", "a.b_c-d"]
     for version in (1, 4, 9, 12):
-        for name in names if version >= 4 else [n for n in names if n not in ("m-nothing", "_ok", "a.b_c-d", "a" * 249)]:
+        for name in (
+            names if version >= 4 else [n for n in names if n not in ("m-nothing", "_ok", "a.b_c-d", "a" * 249)]
+        ):
             probe.ask(f"name {name[:9]!r} {len(name)}", metadata(name, create=version < 4), version)
     probe.ask("twice", metadata("m-names", "m-names"), 12)
     probe.ask("internal that is not there", metadata("__transaction_state"), 12)
@@ -91,6 +102,7 @@ def metadata_creates(probe: Probe) -> None:
 def metadata_by_id(probe: Probe) -> None:
     topic_id = probe.create_topic("m-by-id")
     for version in (10, 11, 12, 13):
+
         def by_id(label: str, topic: MetadataRequestTopic, version: int = version) -> None:
             probe.ask(label, MetadataRequest(topics=[topic], allow_auto_topic_creation=False), version)
 
@@ -121,11 +133,23 @@ def describe_topic_partitions(probe: Probe) -> None:
     names = [TopicRequest(name=name) for name in ("dt-c", "dt-a", "dt-b")]
     for limit in (2000, 1, 2, 3, 4, 5, 0, -1):
         probe.ask(f"limit {limit}", DescribeTopicPartitionsRequest(topics=names, response_partition_limit=limit), 0)
-        for topic, index in (("dt-a", 1), ("dt-b", 0), ("dt-a", 7), ("dt-aa", 0), ("dt-z", 0), ("dt-a", -1), ("dt-c", 3)):
+        for topic, index in (
+            ("dt-a", 1),
+            ("dt-b", 0),
+            ("dt-a", 7),
+            ("dt-aa", 0),
+            ("dt-z", 0),
+            ("dt-a", -1),
+            ("dt-c", 3),
+        ):
             cursor = Cursor(topic_name=topic, partition_index=index)
             request = DescribeTopicPartitionsRequest(topics=names, response_partition_limit=limit, cursor=cursor)
             probe.ask(f"limit {limit} from {topic} {index}", request, 0)
     for name in ("dt-nope", "dt nope", "", "__consumer_offsets"):
-        probe.ask(f"topic {name!r}", DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name)], response_partition_limit=100), 0)
+        probe.ask(
+            f"topic {name!r}",
+            DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name)], response_partition_limit=100),
+            0,
+        )
     mixed = [TopicRequest(name=name) for name in ("dt-a", "dt-nope", "dt-a")]
     probe.ask("mixed", DescribeTopicPartitionsRequest(topics=mixed, response_partition_limit=100), 0)

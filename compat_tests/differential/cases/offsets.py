@@ -22,7 +22,27 @@ def list_offsets_every_timestamp(probe: Probe) -> None:
     probe.create_topic("o-times", 2)
     for timestamp in (10_000, 30_000, 20_000, 40_000):
         probe.quietly(produce("o-times", batch(b"a", b"b", timestamp=timestamp)), 9)
-    asked = (-1, -2, -3, -4, -5, -6, -7, -100, 0, 1, 10_000, 10_001, 20_000, 25_000, 30_000, 30_001, 40_000, 40_001, 2**62)
+    asked = (
+        -1,
+        -2,
+        -3,
+        -4,
+        -5,
+        -6,
+        -7,
+        -100,
+        0,
+        1,
+        10_000,
+        10_001,
+        20_000,
+        25_000,
+        30_000,
+        30_001,
+        40_000,
+        40_001,
+        2**62,
+    )
     for timestamp in asked:
         probe.ask_all(f"timestamp {timestamp}", lambda version, timestamp=timestamp: list_offsets("o-times", timestamp))
         probe.ask(f"committed {timestamp}", list_offsets("o-times", timestamp, isolation=1), 11)
@@ -56,10 +76,19 @@ def list_offsets_refused(probe: Probe) -> None:
         probe.ask("epoch 5", list_offsets("o-known", -1, epoch=5), version)
         probe.ask("epoch -2", list_offsets("o-known", -1, epoch=-2), version)
         probe.ask("unknown topic and timestamp", list_offsets("o-nope", -77), version)
-        twice = [ListOffsetsPartition(partition_index=0, timestamp=-1), ListOffsetsPartition(partition_index=0, timestamp=-2)]
-        probe.ask("twice", ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="o-known", partitions=twice)]), version)
+        twice = [
+            ListOffsetsPartition(partition_index=0, timestamp=-1),
+            ListOffsetsPartition(partition_index=0, timestamp=-2),
+        ]
+        probe.ask(
+            "twice",
+            ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="o-known", partitions=twice)]),
+            version,
+        )
         probe.ask("nothing", ListOffsetsRequest(replica_id=-1), version)
-        probe.ask("no partitions", ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="o-known")]), version)
+        probe.ask(
+            "no partitions", ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="o-known")]), version
+        )
     for replica in (-2, -3, 1, 9):
         asked = [ListOffsetsTopic(name="o-known", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])]
         probe.ask(f"replica {replica}", ListOffsetsRequest(replica_id=replica, topics=asked), 11)
@@ -98,7 +127,9 @@ def delete_records_edges(probe: Probe) -> None:
     for offset in (1, 3, 2, 6, -1, 4):
         probe.ask(f"offset {offset}", delete_records("d-known", offset), 2)
     twice = [DeleteRecordsPartition(partition_index=0, offset=offset) for offset in (5, 6)]
-    probe.ask("twice", DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="d-known", partitions=twice)], timeout_ms=1000), 2)
+    probe.ask(
+        "twice", DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="d-known", partitions=twice)], timeout_ms=1000), 2
+    )
     probe.ask("nothing", DeleteRecordsRequest(timeout_ms=1000), 2)
 
 
@@ -107,9 +138,13 @@ def offset_for_leader_epoch(probe: Probe) -> None:
     filled(probe, "e-known")
     probe.create_topic("e-empty")
 
-    def request(topic: str, epoch: int, current: int = -1, index: int = 0, replica: int = -2) -> OffsetForLeaderEpochRequest:
+    def request(
+        topic: str, epoch: int, current: int = -1, index: int = 0, replica: int = -2
+    ) -> OffsetForLeaderEpochRequest:
         part = OffsetForLeaderPartition(partition=index, current_leader_epoch=current, leader_epoch=epoch)
-        return OffsetForLeaderEpochRequest(replica_id=replica, topics=[OffsetForLeaderTopic(topic=topic, partitions=[part])])
+        return OffsetForLeaderEpochRequest(
+            replica_id=replica, topics=[OffsetForLeaderTopic(topic=topic, partitions=[part])]
+        )
 
     for version in (2, 3, 4):
         for epoch in (-1, 0, 1, 7, -2):
@@ -130,7 +165,11 @@ def describe_producers(probe: Probe) -> None:
         data = batch(b"a", producer_id=producer, producer_epoch=0, base_sequence=sequence)
         probe.quietly(produce("dp-known", data, acks=-1), 9)
     for topic, index in (("dp-known", 0), ("dp-known", 1), ("dp-known", 9), ("dp-nope", 0), ("dp nope", 0)):
-        probe.ask(f"{topic} {index}", DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[index])]), 0)
+        probe.ask(
+            f"{topic} {index}",
+            DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[index])]),
+            0,
+        )
     probe.ask("nothing", DescribeProducersRequest(), 0)
 
 
@@ -138,10 +177,17 @@ def describe_producers(probe: Probe) -> None:
 def describe_log_dirs(probe: Probe) -> None:
     filled(probe, "ld-known", 2)
     known = [DescribableLogDirTopic(topic="ld-known", partitions=[0])]
-    other = [DescribableLogDirTopic(topic="ld-nope", partitions=[0]), DescribableLogDirTopic(topic="ld-known", partitions=[7])]
+    other = [
+        DescribableLogDirTopic(topic="ld-nope", partitions=[0]),
+        DescribableLogDirTopic(topic="ld-known", partitions=[7]),
+    ]
     probe.ask_all("one", lambda version: DescribeLogDirsRequest(topics=known))
     probe.ask_all("unknown", lambda version: DescribeLogDirsRequest(topics=other))
     probe.ask_all("none", lambda version: DescribeLogDirsRequest(topics=[]))
     answer = probe.quietly(DescribeLogDirsRequest(topics=None), 4)
-    sizes = {topic.name: sorted(one.partition_size for one in topic.partitions) for result in answer.results for topic in result.topics}
+    sizes = {
+        topic.name: sorted(one.partition_size for one in topic.partitions)
+        for result in answer.results
+        for topic in result.topics
+    }
     probe.note("sizes", sizes["ld-known"])

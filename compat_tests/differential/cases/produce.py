@@ -32,7 +32,10 @@ def patched(data: bytes, at: int, form: str, value: int) -> bytes:
 def produce_every_version(probe: Probe) -> None:
     topic_id = probe.create_topic("p-versions")
     for acks in (1, -1):
-        probe.ask_all(f"acks {acks}", lambda version, acks=acks: produce("p-versions", batch(b"a", b"b"), acks=acks, topic_id=topic_id))
+        probe.ask_all(
+            f"acks {acks}",
+            lambda version, acks=acks: produce("p-versions", batch(b"a", b"b"), acks=acks, topic_id=topic_id),
+        )
     probe.ask("what is there", fetch("p-versions", fetch_partition()), 12)
 
 
@@ -53,7 +56,11 @@ def produce_unknown_topics(probe: Probe) -> None:
         probe.ask("empty name", produce("", batch(b"a")), version)
     probe.ask("unknown id", produce("", batch(b"a"), topic_id=UNKNOWN_ID), 13)
     probe.ask("zero id", produce("", batch(b"a")), 13)
-    probe.ask("some good", produce_many([("p-known", 0, batch(b"a")), ("p-known", 9, batch(b"a")), ("p-nope", 0, batch(b"a"))]), 9)
+    probe.ask(
+        "some good",
+        produce_many([("p-known", 0, batch(b"a")), ("p-known", 9, batch(b"a")), ("p-nope", 0, batch(b"a"))]),
+        9,
+    )
 
 
 @case
@@ -130,14 +137,22 @@ def produce_nothing(probe: Probe) -> None:
     probe.create_topic("p-nothing")
     for version in (3, 9, 13):
         probe.ask("no topics", ProduceRequest(acks=1, timeout_ms=100), version)
-        probe.ask("no partitions", ProduceRequest(acks=1, timeout_ms=100, topic_data=[TopicProduceData(name="p-nothing")]), version)
+        probe.ask(
+            "no partitions",
+            ProduceRequest(acks=1, timeout_ms=100, topic_data=[TopicProduceData(name="p-nothing")]),
+            version,
+        )
 
 
 @case
 def produce_the_same_partition_twice(probe: Probe) -> None:
     probe.create_topic("p-twice")
     twice = [PartitionProduceData(index=0, records=batch(b"a")), PartitionProduceData(index=0, records=batch(b"b"))]
-    probe.ask("in one topic", ProduceRequest(acks=1, timeout_ms=100, topic_data=[TopicProduceData(name="p-twice", partition_data=twice)]), 9)
+    probe.ask(
+        "in one topic",
+        ProduceRequest(acks=1, timeout_ms=100, topic_data=[TopicProduceData(name="p-twice", partition_data=twice)]),
+        9,
+    )
     topics = [TopicProduceData(name="p-twice", partition_data=[one]) for one in twice]
     probe.ask("in two topics", ProduceRequest(acks=1, timeout_ms=100, topic_data=topics), 9)
 
@@ -163,18 +178,32 @@ def produce_too_large(probe: Probe) -> None:
 def produce_timestamps(probe: Probe) -> None:
     probe.create_topic("p-time")
     now = int(time.time() * 1000)
-    for label, timestamp in {"none": -1, "zero": 0, "now": now, "half an hour ahead": now + HOUR_MS // 2, "two hours ahead": now + 2 * HOUR_MS,
-                             "far future": 2**60, "long ago": 1000, "minus five": -5}.items():
+    for label, timestamp in {
+        "none": -1,
+        "zero": 0,
+        "now": now,
+        "half an hour ahead": now + HOUR_MS // 2,
+        "two hours ahead": now + 2 * HOUR_MS,
+        "far future": 2**60,
+        "long ago": 1000,
+        "minus five": -5,
+    }.items():
         for version in (3, 9):
             probe.ask(label, produce("p-time", batch(b"x", b"y", timestamp=timestamp)), version)
-    probe.create_topic("p-window", config={"message.timestamp.before.max.ms": "3600000", "message.timestamp.after.max.ms": "1000"})
+    probe.create_topic(
+        "p-window", config={"message.timestamp.before.max.ms": "3600000", "message.timestamp.after.max.ms": "1000"}
+    )
     for label, timestamp in {"now": now, "too old": now - 2 * HOUR_MS, "too new": now + HOUR_MS, "none": -1}.items():
         probe.ask(f"window {label}", produce("p-window", batch(b"x", b"y", timestamp=timestamp)), 9)
         probe.ask(f"window compressed {label}", produce("p-window", batch(b"x", b"y", timestamp=timestamp, codec=1)), 9)
     probe.create_topic("p-append-time", config={"message.timestamp.type": "LogAppendTime"})
     for label, timestamp in {"now": now, "none": -1, "far future": 2**60}.items():
         probe.ask(f"append time {label}", produce("p-append-time", batch(b"x", b"y", timestamp=timestamp)), 9)
-        probe.ask(f"append time compressed {label}", produce("p-append-time", batch(b"x", b"y", timestamp=timestamp, codec=3)), 9)
+        probe.ask(
+            f"append time compressed {label}",
+            produce("p-append-time", batch(b"x", b"y", timestamp=timestamp, codec=3)),
+            9,
+        )
     probe.ask("what is there", fetch("p-append-time", fetch_partition()), 12)
 
 
