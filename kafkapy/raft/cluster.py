@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kafkapy.raft.decision import Decision
+from kafkapy.raft.decision import DECISION_RECORDS_MAX, Decision
 from kafkapy.raft.image import (
     BROKER,
     METADATA_VERSION,
+    NO_LEADER,
     BrokerRegistration,
     ControllerRegistration,
     FeatureRange,
     Listener,
     MetadataImage,
+    PartitionImage,
 )
 from kafkapy.raft.image_records import broker_record, controller_record
 from kafkapy.wire.metadata_records import (
@@ -21,6 +23,7 @@ from kafkapy.wire.metadata_records import (
     BrokerRegistrationChangeRecord,
     ConfigRecord,
     FeatureLevelRecord,
+    PartitionChangeRecord,
 )
 from kafkapy.wire.schema import Record
 
@@ -54,6 +57,7 @@ class NodeIdentity(NamedTuple):
     rack: str | None = None
     log_dirs: tuple[bytes, ...] = ()
     cordoned_log_dirs: tuple[bytes, ...] = ()
+    stopped_broker_epoch: int = -1  # the epoch in which it stopped cleanly, as the mark in its folders says
 
 
 def bootstrap(image: MetadataImage, min_insync_replicas: int) -> Decision:
@@ -99,6 +103,49 @@ def register_broker(image: MetadataImage, identity: NodeIdentity) -> Decision:
         log_dirs=tuple(sorted(identity.log_dirs)),
     )
     return Decision([broker_record(registration)], registration.epoch)
+
+
+def stopped_cleanly(image: MetadataImage, identity: NodeIdentity) -> bool:
+    """Whether a broker that is about to register lost nothing: it left the mark of a clean stop in the life that the cluster knows."""
+    broker = image.brokers.get(identity.node_id)
+    return broker is not None and broker.epoch == identity.stopped_broker_epoch
+
+
+def elect_returning_broker(image: MetadataImage, broker_id: int, clean: bool) -> list[Decision]:
+    """A broker is back: it leads again what only it can lead.
+
+    Partitions without a leader that it may lead get it: as a member of the ISR, or when nobody is in sync as the last one that was
+    eligible. Those that it led when it died begin another leader epoch: records that were not on disk may be gone and their offsets
+    taken again, and it is by the epoch that consumers notice. After a clean stop nothing can be gone, so nothing changes.
+    """
+    records: list[Record] = []
+    for topic in sorted(image.topics.by_name.values()):
+        for number, partition in enumerate(topic.partitions):
+            if partition.leader == NO_LEADER and _may_lead(partition, broker_id):
+                in_sync = partition.isr or (broker_id,)
+                record = PartitionChangeRecord(
+                    partition_id=number, topic_id=topic.id, leader=broker_id, isr=list(in_sync)
+                )
+                if partition.eligible_leader_replicas:
+                    rest = [one for one in partition.eligible_leader_replicas if one not in in_sync]
+                    record.eligible_leader_replicas = rest
+                if partition.last_known_elr:
+                    record.last_known_elr = []
+                records.append(record)
+            elif partition.leader == broker_id and not clean:
+                records.append(PartitionChangeRecord(partition_id=number, topic_id=topic.id, leader=broker_id))
+    return [
+        Decision(records[first : first + DECISION_RECORDS_MAX], None)
+        for first in range(0, len(records), DECISION_RECORDS_MAX)
+    ]
+
+
+def _may_lead(partition: PartitionImage, broker_id: int) -> bool:
+    if partition.isr:
+        return broker_id in partition.isr
+    if partition.eligible_leader_replicas:
+        return broker_id in partition.eligible_leader_replicas
+    return broker_id in partition.last_known_elr
 
 
 def unfence_broker(image: MetadataImage, identity: NodeIdentity) -> Decision:

@@ -24,7 +24,15 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
 from kafkapy.errors import StorageError
-from kafkapy.raft.cluster import NodeIdentity, bootstrap, register_broker, register_controller, unfence_broker
+from kafkapy.raft.cluster import (
+    NodeIdentity,
+    bootstrap,
+    elect_returning_broker,
+    register_broker,
+    register_controller,
+    stopped_cleanly,
+    unfence_broker,
+)
 from kafkapy.raft.controller import Controller
 from kafkapy.raft.entries import JOURNAL_NAME, SNAPSHOT_NAME, SnapshotFile
 from kafkapy.raft.image import MetadataImage
@@ -32,7 +40,7 @@ from kafkapy.raft.image_records import image_records
 from kafkapy.raft.loader import MetadataLoader, Publisher
 from kafkapy.raft.metadata_batches import read_snapshot, snapshot_batches
 from kafkapy.raft.metadata_log import MetadataLog
-from kafkapy.raft.quorum import CommittedBatch, Quorum, RunOnLoop, SnapshotPosition, Ticket
+from kafkapy.raft.quorum import CommittedBatch, Outcome, Quorum, RunOnLoop, SnapshotPosition, Ticket
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +67,7 @@ class MetadataNode:
         self._identity: NodeIdentity | None = None
         self._stopping = False
         self._told_offset = 0
+        self._joined: Ticket | None = None
 
     @property
     def image(self) -> MetadataImage:
@@ -116,7 +125,7 @@ class MetadataNode:
         self.controller.settle(ticket)
         if not self._stopping:
             self._wake(ticket)
-            self._check_ready()
+            self._check_ready(ticket)
 
     def on_elected(self, epoch: int) -> None:
         """See QuorumListener."""
@@ -178,20 +187,22 @@ class MetadataNode:
         log.info("goes on with Apache Kafka's metadata log in %s at offset %d", folder, position.end_offset)
 
     def _join(self) -> None:
-        """Register and unfence in one go: on one node nobody has to be waited for."""
+        """Register, unfence, and lead again, all in one go: on one node nobody has to be waited for."""
         identity = self._identity
         assert identity is not None
         controller = self.controller
         now_ms = self._now_ms()
+        clean = stopped_cleanly(controller.image, identity)
         controller.submit(register_controller(controller.image, identity), now_ms)
         decision = register_broker(controller.image, identity)
         self.broker_epoch = decision.response
         controller.submit(decision, now_ms)
-        controller.submit(unfence_broker(controller.image, identity), now_ms)
+        self._joined = controller.submit(unfence_broker(controller.image, identity), now_ms)
+        for election in elect_returning_broker(controller.image, identity.node_id, clean):
+            self._joined = controller.submit(election, now_ms)
 
-    def _check_ready(self) -> None:
-        registered = self.image.brokers.get(self.settings.node_id)
-        if registered is not None and registered.is_active and registered.epoch == self.broker_epoch:
+    def _check_ready(self, ticket: Ticket) -> None:
+        if ticket is self._joined and ticket.outcome is Outcome.COMMITTED:
             on_ready, self._on_ready = self._on_ready, _already_told
             on_ready()
 

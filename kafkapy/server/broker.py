@@ -257,6 +257,7 @@ class Broker:
             listeners=tuple(listeners),
             rack=self.config.broker_rack,
             log_dirs=tuple(folder.directory_id for folder in self.logs.folders),
+            stopped_broker_epoch=min(folder.stopped_broker_epoch for folder in self.logs.folders),
         )
 
     def _say_ready(self) -> None:

@@ -74,6 +74,7 @@ class RunningNode:
         self.woken: list[Hashable] = []
         self.failures: list[BaseException] = []
         self.ready = False
+        self.stopped_broker_epoch: int | None = None  # None: cleanly, in the epoch that the log tells
         self.now_ms = 1_700_000_000_000
 
     def start(self) -> RunningNode:
@@ -86,7 +87,11 @@ class RunningNode:
             on_failure=self.failures.append,
             now_ms=lambda: self.now_ms,
         )
-        self.node.register(identity(self.node_id))
+        before = self.node.image.brokers.get(self.node_id)
+        stopped = self.stopped_broker_epoch
+        if stopped is None:
+            stopped = -1 if before is None else before.epoch
+        self.node.register(identity(self.node_id)._replace(stopped_broker_epoch=stopped))
         return self
 
     def wait_ready(self) -> RunningNode:

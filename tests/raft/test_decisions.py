@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from kafkapy.config.broker_config import BrokerConfig
-from kafkapy.raft.cluster import INITIAL_FEATURES, bootstrap, register_broker, unfence_broker
+from kafkapy.raft.cluster import (
+    INITIAL_FEATURES,
+    bootstrap,
+    elect_returning_broker,
+    register_broker,
+    stopped_cleanly,
+    unfence_broker,
+)
 from kafkapy.raft.configs import alter_configs, incremental_alter_configs
 from kafkapy.raft.decision import Decision
 from kafkapy.raft.image import MetadataImage
@@ -28,6 +35,7 @@ from kafkapy.wire.messages.create_topics import (
     CreateTopicsRequest,
 )
 from kafkapy.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kafkapy.wire.metadata_records import PartitionChangeRecord
 from tests.raft.support import CLUSTER_ID, counting_uuids, identity
 from tests.raft.worlds import replay
 
@@ -374,3 +382,68 @@ def test_a_broker_is_known_by_the_offset_of_its_registration() -> None:
     assert [broker.id for broker in image.active_brokers()] == [1]
     image = replay(image, unfence_broker(image, identity(2)).records)
     assert [broker.id for broker in image.active_brokers()] == [1, 2]
+
+
+def _leaders(image: MetadataImage) -> list[tuple[int, int, tuple[int, ...]]]:
+    partitions = [one for name in sorted(image.topics.by_name) for one in image.topics.by_name[name].partitions]
+    return [(one.leader, one.leader_epoch, one.isr) for one in partitions]
+
+
+def _return(image: MetadataImage, clean: bool) -> MetadataImage:
+    for decision in elect_returning_broker(image, 1, clean):
+        image = replay(image, decision.records)
+    return image
+
+
+def test_a_broker_that_died_leads_in_another_epoch() -> None:
+    """Offsets may be taken again after a crash, and consumers notice by the epoch; after a clean stop nothing changes."""
+    world = World()
+    world.create(topic("a", 2), topic("b"))
+    assert _leaders(_return(world.image, clean=True)) == [(1, 0, (1,))] * 3
+    assert _leaders(_return(world.image, clean=False)) == [(1, 1, (1,))] * 3
+
+
+@pytest.mark.parametrize(
+    ("isr", "eligible", "last_known", "leads"),
+    [
+        ([1], [], [], True),
+        ([], [1], [1], True),
+        ([], [], [1], True),
+        ([], [2], [1], False),
+        ([2], [1], [], False),
+        ([], [], [], False),
+    ],
+)
+def test_a_partition_without_a_leader_gets_one_that_lost_nothing(
+    isr: list[int], eligible: list[int], last_known: list[int], leads: bool
+) -> None:
+    """As Apache Kafka leaves partitions behind when it stops: no leader, nobody in sync, the broker eligible."""
+    world = World()
+    world.create(topic("a"))
+    found = world.image.topics.get("a")
+    assert found is not None
+    record = PartitionChangeRecord(
+        partition_id=0,
+        topic_id=found.id,
+        leader=-1,
+        isr=isr,
+        eligible_leader_replicas=eligible,
+        last_known_elr=last_known,
+    )
+    image = _return(replay(world.image, [record]), clean=True)
+    partition = image.topics.partition("a", 0)
+    assert partition is not None
+    assert (partition.leader == 1) == leads
+    if leads:
+        assert (partition.isr, partition.eligible_leader_replicas, partition.last_known_elr) == ((1,), (), ())
+        assert partition.leader_epoch == 2
+
+
+def test_a_clean_stop_is_known_by_its_epoch() -> None:
+    """A mark of an earlier life, or none, is no clean stop."""
+    world = World()
+    epoch = world.image.brokers[1].epoch
+    assert stopped_cleanly(world.image, identity()._replace(stopped_broker_epoch=epoch))
+    assert not stopped_cleanly(world.image, identity()._replace(stopped_broker_epoch=epoch - 1))
+    assert not stopped_cleanly(world.image, identity())
+    assert not stopped_cleanly(world.image, identity(9)._replace(stopped_broker_epoch=-1))

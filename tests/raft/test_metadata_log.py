@@ -44,11 +44,16 @@ def _make(tmp_path: Path, topics: int = 4, **options: int) -> tuple[Path, Metada
     return folder, running.node.image
 
 
+def _topics(image: MetadataImage) -> set[tuple[str, bytes, int]]:
+    """What a crash must not change. Leader epochs may go on: a node that cannot know how it stopped begins new ones."""
+    return {(topic.name, topic.id, len(topic.partitions)) for topic in image.topics.by_name.values()}
+
+
 def _restarted(folder: Path, image: MetadataImage) -> RunningNode:
     """Start again: the topics are those of before, or the node refuses to start."""
     running = _start(folder)
     if not running.failures:
-        assert running.node.image.topics == image.topics
+        assert _topics(running.node.image) == _topics(image)
     running.node.stop()
     return running
 
@@ -160,7 +165,7 @@ def test_a_log_of_apache_kafkas_own_is_gone_on_with(tmp_path: Path) -> None:
     (folder / "quorum-state").write_text('{"data_version":0}')
     running = _start(folder)
     assert not running.failures
-    assert running.node.image.topics == image.topics
+    assert _topics(running.node.image) == _topics(image)
     assert running.node.image.epoch == image.epoch + 1
     running.controller.new_uuid = counting_uuids(100)
     _create(running, "more")

@@ -51,6 +51,21 @@ def test_a_node_on_disk_starts_decides_and_restarts(tmp_path: Path) -> None:
     second.node.stop()
 
 
+def test_after_a_crash_leaders_begin_another_epoch_before_the_broker_is_ready(tmp_path: Path) -> None:
+    """Ready means that clients can be told the new epochs."""
+    folder = _folder(tmp_path)
+    first = RunningNode(folder, SyncObjQuorum(folder, 1)).start().wait_ready()
+    _create(first, "orders")
+    first.node.stop()
+    second = RunningNode(folder, SyncObjQuorum(folder, 1))
+    second.stopped_broker_epoch = -1
+    second.start().wait_ready()
+    topic = second.node.image.topics.get("orders")
+    assert topic is not None
+    assert [partition.leader_epoch for partition in topic.partitions] == [1, 1, 1]
+    second.node.stop()
+
+
 def test_decisions_pipeline_on_the_speculative_image(tmp_path: Path) -> None:
     """The second decision knows the first one's topic before anything is committed, and the committed image ends up the same."""
     quorum = MemoryQuorum()
