@@ -29,7 +29,7 @@ from kafkapy.log.compaction_records import RawRecord, emptied, raw_records, rewr
 from kafkapy.log.compaction_task import CompactedGroup, CompactionStats, CompactionTask, SegmentSource
 from kafkapy.log.compaction_txns import TransactionTrail
 from kafkapy.log.files import FilePool
-from kafkapy.log.filesystem import Filesystem, storage_error, write_fully
+from kafkapy.log.filesystem import Filesystem, storage_error, unlink_if_exists, write_fully
 from kafkapy.log.segment import (
     CLEANED_SUFFIX,
     INDEX_SUFFIX,
@@ -70,7 +70,11 @@ class MeasuredSegment(NamedTuple):
 
 
 class Compaction:
-    """One round. `step(bytes)` is called for everything read or written: it may slow the work down, or end it by raising."""
+    """One round.
+
+    `step(bytes)` is called for everything read or written, and with 0 before a file is made: it may slow the work down, or end it
+    by raising.
+    """
 
     def __init__(self, task: CompactionTask, fs: Filesystem, step: Callable[[int], None]) -> None:
         self._task = task
@@ -89,11 +93,24 @@ class Compaction:
 
         Raises SourceGoneError, DamagedSourceError, or StorageError when the disk fails. `*.cleaned` files may be left behind then.
         """
+        self._remove_leftovers()
         self._build_map()
         end_offset = self._map.latest_offset + 1
         sources = [self._measured(segment) for segment in self._task.segments if segment.base_offset < end_offset]
         for group in group_segments(sources, self._task.segment_bytes, self._task.segment_index_bytes):
             yield self._compact_group(group)
+
+    def _remove_leftovers(self) -> None:
+        """A `*.cleaned` file of an earlier attempt would make a restart take a swap that was under way for one that was not."""
+        folder = self._task.folder
+        try:
+            for entry in self._fs.list(folder):
+                if entry.name.endswith(CLEANED_SUFFIX):
+                    unlink_if_exists(self._fs, f"{folder}/{entry.name}")
+        except FileNotFoundError as error:
+            raise SourceGoneError(folder) from error
+        except OSError as error:
+            raise storage_error(folder, error) from error
 
     @property
     def stats(self) -> CompactionStats:
@@ -303,7 +320,8 @@ class _Writer:
         self.txn_index = TxnIndex(pool.fs, path)
         self._buffer = bytearray()
         self._written = self._unsynced = 0
-        # What an earlier attempt left goes; this one never shares a file with a process that has not noticed its end yet.
+        # Nobody should make a file that nobody is going to take over; and what an earlier attempt left is not written into.
+        step(0)
         self._segment.delete_files()
         self._segment.file.create()
 

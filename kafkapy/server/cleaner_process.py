@@ -52,9 +52,9 @@ class Pace:
         self._next_look = 0
 
     def step(self, size: int) -> None:
-        """So many bytes were read or written."""
+        """So many bytes were read or written; 0: look now whether the broker still lives."""
         self._bytes += size
-        if self._bytes < self._next_look:
+        if size and self._bytes < self._next_look:
             return
         self._next_look = self._bytes + int(min(_STEP_BYTES, max(1.0, self._bytes_per_second / 10)))
         ahead_s = self._bytes / self._bytes_per_second - (time.monotonic() - self._started)

@@ -165,3 +165,12 @@ def test_work_ends_when_the_folder_is_renamed() -> None:
     with pytest.raises(SourceGoneError):
         list(work_on(log, job).groups())
     assert not [path for path in disk.files if path.startswith(FOLDER + "/") and path.endswith(".log")]
+
+
+def test_rubbish_of_an_earlier_attempt_is_removed_first() -> None:
+    """A `.cleaned` file tells a restart that no swap had begun, so none may be left over when one does."""
+    disk = MemoryFilesystem()
+    log = filled(disk)
+    disk.open(f"{FOLDER}/{7:020d}.log.cleaned")
+    started(log)
+    assert [path for path in disk.files if path.endswith(".log.cleaned")] == [f"{FOLDER}/{0:020d}.log.cleaned"]
