@@ -8,6 +8,7 @@ costs one read of its header.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from struct import Struct
 from typing import NamedTuple
 
 from kafkapy.log.filesystem import Filesystem, read_exactly
@@ -15,6 +16,8 @@ from kafkapy.wire.crc import crc32c
 from kafkapy.wire.record_batch import BATCH_HEADER, BATCH_HEADER_BYTES, CRC_START, LENGTH_END, MAGIC, BatchHeader
 
 _LENGTH_MIN = BATCH_HEADER_BYTES - LENGTH_END
+# base_offset, batch_length, partition_leader_epoch, magic, last_offset_delta, max_timestamp, producer_id
+_WALKED_FIELDS = Struct(">qiib6xi8xqq")
 WALK_READ_BYTES = 8 * 1024
 _WHOLE_READ_BYTES = 1024 * 1024
 
@@ -47,7 +50,8 @@ def walk(
 
     Raises UnreadableBatch where the headers make no sense any more, which includes a batch that is cut off by `end`.
     """
-    unpack_from = BATCH_HEADER.unpack_from
+    unpack_from = _WALKED_FIELDS.unpack_from
+    new = tuple.__new__
     while position < end:
         chunk = fs.pread(fd, min(read_bytes, end - position), position)
         last_start = len(chunk) - BATCH_HEADER_BYTES
@@ -55,13 +59,13 @@ def walk(
             raise UnreadableBatch(position, f"{end - position} bytes are left, less than the header of a batch")
         at = 0
         while at <= last_start:
-            base, length, epoch, magic, _, _, delta, _, max_timestamp, producer_id, _, _, _ = unpack_from(chunk, at)
+            base, length, epoch, magic, delta, max_timestamp, producer_id = unpack_from(chunk, at)
             size = length + LENGTH_END
             if length < _LENGTH_MIN or magic != MAGIC or delta < 0 or base < 0:
                 raise UnreadableBatch(position + at, f"no batch header (length {length}, magic {magic})")
             if position + at + size > end:
                 raise UnreadableBatch(position + at, f"a batch of {size} bytes is cut off after {end - position - at}")
-            yield WalkedBatch(position + at, size, base, base + delta, epoch, max_timestamp, producer_id)
+            yield new(WalkedBatch, (position + at, size, base, base + delta, epoch, max_timestamp, producer_id))
             at += size
         position += at
 

@@ -223,8 +223,6 @@ def write_topic_id(fs: Filesystem, folder: str, topic_id: bytes) -> None:
     with storage_errors(path):
         fd = fs.open(path)
         try:
-            data = encode_partition_metadata(topic_id)
-            fs.truncate(fd, 0)
-            fs.pwrite(fd, data, 0)
+            fs.pwrite(fd, encode_partition_metadata(topic_id), 0)  # There is no file yet, or an empty one.
         finally:
             fs.close(fd)

@@ -31,7 +31,7 @@ from kafkapy.log.filesystem import DiskFullError, storage_errors
 from kafkapy.log.flush import FlushWork
 from kafkapy.log.producer_replay import read_marker, replay
 from kafkapy.log.producer_snapshot import write_snapshot
-from kafkapy.log.producer_state import ProducedBatch, ProducerTable
+from kafkapy.log.producer_state import SEQUENCE_MAX, ProducedBatch, ProducerTable
 from kafkapy.log.segment import SNAPSHOT_SUFFIX, Segment, segment_path
 from kafkapy.log.sparse_index import RELATIVE_OFFSET_MAX
 from kafkapy.log.time_lookup import TimestampOffset
@@ -57,6 +57,7 @@ _CLIENT = AppendOrigin.CLIENT
 _PRODUCE_VERSION_LATEST = 13
 _CODECS = {"uncompressed": 0, "none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 _base_offset = attrgetter("base_offset")
+_new = tuple.__new__  # Makes a named tuple in a third of the time, for the one place where that counts.
 
 
 class ActiveProducer(NamedTuple):
@@ -230,9 +231,12 @@ class Log:
             if attributes & CONTROL:
                 self.replay_producer(records, read_header(records))
             else:
-                batch = ProducedBatch(sequence, header.last_sequence, first_offset, last_offset, max_timestamp)
+                last_sequence = (sequence + delta) & SEQUENCE_MAX if sequence >= 0 else -1
+                batch = _new(ProducedBatch, (sequence, last_sequence, first_offset, last_offset, max_timestamp))
                 self.producers.add_batch(producer_id, epoch, batch, bool(attributes & TRANSACTIONAL))
-        return AppendInfo(first_offset, last_offset, append_time_ms, self.log_start_offset, max_timestamp, size, False)
+        return _new(
+            AppendInfo, (first_offset, last_offset, append_time_ms, self.log_start_offset, max_timestamp, size, False)
+        )
 
     def append_as_follower(self, records: memoryview | bytes | bytearray, *, now_ms: int) -> AppendInfo:
         """Append whole batches that carry their offsets and epochs, as fetched from the leader; an incomplete tail is cut off.

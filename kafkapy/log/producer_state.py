@@ -32,7 +32,7 @@ NO_EPOCH = -1
 NO_OFFSET = -1
 BATCHES_KEPT = 5
 _EPOCH_MAX = 32767
-_SEQUENCE_MAX = 2**31 - 1  # the next one after it is 0
+SEQUENCE_MAX = 2**31 - 1  # the next one after it is 0
 _TRANSACTION_VERSION_WITH_BUMP = 2
 
 
@@ -84,7 +84,7 @@ class ProducerState:
         if len(batches) >= BATCHES_KEPT:
             del batches[0]
         batches.append(batch)
-        self.next_sequence = (batch.last_sequence + 1) & _SEQUENCE_MAX
+        self.next_sequence = (batch.last_sequence + 1) & SEQUENCE_MAX
 
     def set_epoch(self, epoch: int) -> None:
         """A new epoch starts from nothing."""

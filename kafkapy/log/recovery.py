@@ -60,11 +60,7 @@ def load(
     """Fill a new Log from its folder, or make the folder."""
     fs = log.pool.fs
     with storage_errors(log.folder):
-        try:
-            entries = fs.list(log.folder)
-        except FileNotFoundError:
-            fs.make_folder(log.folder)
-            entries = []
+        entries = _entries(log)
         _check_topic_id(log, topic_id, entries)
         entries = finish_replacements(log, entries)
         _load_segments(log, entries, now_ms)
@@ -94,6 +90,15 @@ def load(
         load_producers(log, log.log_end_offset)
         log.snapshot_synced = True
     log.producers.expire(now_ms, producer_id_expiration_ms)
+
+
+def _entries(log: Log) -> list[FileEntry]:
+    """What is in the folder, which is made if it is missing: most logs that are opened early in a broker's life are new."""
+    try:
+        log.pool.fs.make_folder(log.folder)
+    except FileExistsError:
+        return log.pool.fs.list(log.folder)
+    return []
 
 
 def _check_topic_id(log: Log, topic_id: bytes, entries: list[FileEntry]) -> None:
