@@ -7,6 +7,7 @@ They are decoded once; after that a commit is a look into one dictionary and a s
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 
 from kafkapy.errors import ProtocolError
@@ -18,13 +19,16 @@ _OFFSET_COMMIT_TYPES = (b"\x00\x00", b"\x00\x01")
 _PARTITION_BYTES = 4
 
 
+log = logging.getLogger("kafkapy.groups")
+
 Replay = Callable[[bytes, bytes | None, int, int], None]
 
 
 class Loader:
     """Reads batches in the order of the log; `replay` takes every record that is no plain commit."""
 
-    def __init__(self, offsets: OffsetStore, replay: Replay) -> None:
+    def __init__(self, partition: int, offsets: OffsetStore, replay: Replay) -> None:
+        self._partition = partition
         self._offsets = offsets
         self._replay = replay
         self.records = 0
@@ -41,28 +45,27 @@ class Loader:
             self.next_offset = header.next_offset
             if header.is_control:
                 self._end_transaction(data, position, header)
-            elif header.is_transactional:
-                for record in read_records(data, position, header):
-                    if record.key is not None:
-                        self._replay_other(record.key, record.value, record.offset, header.producer_id)
             else:
-                self._replay_plain(read_records(data, position, header))
+                producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
+                self._replay_batch(read_records(data, position, header), producer_id)
             position += header.size
 
-    def _replay_plain(self, records: Iterator[Record]) -> None:
-        known = self._known
+    def _replay_batch(self, records: Iterator[Record], producer_id: int) -> None:
+        # What transactions hold back is kept elsewhere, and is rare.
+        known = self._known if producer_id == NO_PRODUCER_ID else {}
         for offset, _, key, value, _ in records:
             if key is None:
                 continue
-            if value is not None:
-                partitions = known.get(key[:-_PARTITION_BYTES])
-                if partitions is None:
-                    partitions = self._learn(key)
-                if partitions is not None:
+            try:
+                partitions = known.get(key[:-_PARTITION_BYTES]) if value is not None else None
+                if partitions is not None and value is not None:
                     partition = int.from_bytes(key[-_PARTITION_BYTES:], "big", signed=True)
                     partitions[partition] = decode_offset(value, offset)
-                    continue
-            self._replay_other(key, value, offset, NO_PRODUCER_ID)
+                else:
+                    self._replay_other(key, value, offset, producer_id)
+            except ProtocolError as error:
+                # One record that nobody can read must not keep all groups of the partition from their members.
+                log.error("__consumer_offsets-%d: skipped the record at %d: %s", self._partition, offset, error)
 
     def _replay_other(self, key: bytes, value: bytes | None, offset: int, producer_id: int) -> None:
         if value is None:
@@ -70,15 +73,9 @@ class Loader:
             # the store.
             self._known.pop(key[:-_PARTITION_BYTES], None)
         self._replay(key, value, offset, producer_id)
-
-    def _learn(self, key: bytes) -> Partitions | None:
-        """Where the offsets of this key's topic are kept; None if the key is none of a commit."""
-        if key[:2] not in _OFFSET_COMMIT_TYPES:
-            return None
-        group_id, topic, _ = decode_offset_key(key)
-        partitions = self._offsets.by_group.setdefault(group_id, {}).setdefault(topic, {})
-        self._known[key[:-_PARTITION_BYTES]] = partitions
-        return partitions
+        if value is not None and producer_id == NO_PRODUCER_ID and key[:2] in _OFFSET_COMMIT_TYPES:
+            group_id, topic, _ = decode_offset_key(key)
+            self._known[key[:-_PARTITION_BYTES]] = self._offsets.by_group[group_id][topic]
 
     def _end_transaction(self, data: Buffer, position: int, header: BatchHeader) -> None:
         for record in read_records(data, position, header):

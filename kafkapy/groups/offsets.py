@@ -142,12 +142,13 @@ class OffsetStore:
         if value is None:
             self._remove(group_id, topic, partition)
             return
+        decoded = decode_offset(value, record_offset)
         groups = self.by_group
         if producer_id != NO_PRODUCER_ID:
             groups = self._pending.setdefault(producer_id, {})
             self._transactions.setdefault(group_id, {})[producer_id] = None
         topics = groups.setdefault(group_id, {})
-        topics.setdefault(topic, {})[partition] = decode_offset(value, record_offset)
+        topics.setdefault(topic, {})[partition] = decoded
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         """The producer's transaction ended: its offsets count from now on, or never did."""

@@ -156,7 +156,7 @@ class Shard:
         self.classic_groups: dict[str, ClassicGroup] = {}
         self.end_offset = 0
         self._uncommitted: deque[tuple[int, int, Done]] = deque()
-        self._loader: Loader | None = Loader(self.offsets, self.replay)
+        self._loader: Loader | None = Loader(partition, self.offsets, self.replay)
         self.rebalancer = Rebalancer(self, parts.config, parts.timers, self.classic_groups.get, self._release)
         self.classic = ClassicProtocol(self, self.rebalancer, parts.new_id)
         self.consumer = ConsumerProtocol(self, parts.config, parts.timers, parts.new_id)

@@ -81,7 +81,7 @@ def test_any_history_gives_what_the_model_says(steps: list[tuple]) -> None:
     def replay(key: bytes, value: bytes | None, offset: int, producer_id: int) -> None:
         loaded.replay(*decode_offset_key(key), value, offset, producer_id)
 
-    Loader(loaded, replay).feed(log)
+    Loader(0, loaded, replay).feed(log)
     assert loaded.snapshot() == store.snapshot()
 
 
