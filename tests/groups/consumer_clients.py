@@ -52,7 +52,8 @@ class ConsumerClient:
         if self.waiting is not None:
             self.after_beat(simulation)
         elif not self.owned <= self.wanted:
-            self.owned &= self.wanted
+            # What an assignment names is the member's alone, so once it has given the rest up it may take everything.
+            self.owned = self.wanted
             self.reports = True
             simulation.note(f"{self.name} gave up, has {sorted(self.owned)}")
         elif simulation.is_calm or self.epoch == 0:
