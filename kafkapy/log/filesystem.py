@@ -25,6 +25,10 @@ class DiskFullError(StorageError):
     """The disk is full. What was acknowledged is intact, and once there is room the same log takes appends again."""
 
 
+class DamagedLogError(StorageError):
+    """What one log holds is damaged, at the place that the message names. The disk works, and other logs on it are fine."""
+
+
 class FileEntry(NamedTuple):
     """One name in a folder."""
 

@@ -37,7 +37,6 @@ class LogManager:
 
     __slots__ = (
         "_folder_of",
-        "_recovered",
         "deleted_folders",
         "folders",
         "logs",
@@ -66,7 +65,6 @@ class LogManager:
         self.logs: dict[TopicPartition, Log] = {}
         self.deleted_folders: list[str] = []
         self._folder_of: dict[TopicPartition, DataFolder] = {}
-        self._recovered: set[TopicPartition] = set()
 
     # Starting.
 
@@ -94,7 +92,7 @@ class LogManager:
         return [
             topic_partition
             for topic_partition, folder in self._folder_of.items()
-            if not folder.clean and topic_partition not in self.logs and topic_partition not in self._recovered
+            if not folder.clean and topic_partition not in self.logs
         ]
 
     def recover(self, topic_partition: TopicPartition, config: LogConfig, topic_id: bytes, now_ms: int) -> Log:

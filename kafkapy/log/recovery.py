@@ -15,12 +15,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from kafkapy.errors import ErrorCode, KafkaError, StorageError
+from kafkapy.errors import ErrorCode, KafkaError
 from kafkapy.log.batch_walk import UnreadableBatch, read_whole
 from kafkapy.log.checkpoints import read_topic_id, write_topic_id
 from kafkapy.log.epochs import load_epochs
 from kafkapy.log.files import FileSlice
-from kafkapy.log.filesystem import FileEntry, storage_errors, unlink_if_exists
+from kafkapy.log.filesystem import DamagedLogError, FileEntry, storage_errors, unlink_if_exists
 from kafkapy.log.producer_replay import replay
 from kafkapy.log.producer_snapshot import CorruptSnapshotError, read_snapshot
 from kafkapy.log.producer_state import ProducerState, ProducerTable
@@ -186,7 +186,7 @@ def _recover(log: Log, recovery_point: int) -> None:
         if problem is not None:
             if segment.next_offset < recovery_point:
                 message = f"damaged at position {problem.position} (offset {segment.next_offset}): {problem.reason}"
-                raise StorageError(segment.file.path, f"{message}; {_DAMAGE_ADVICE}") from problem
+                raise DamagedLogError(segment.file.path, f"{message}; {_DAMAGE_ADVICE}") from problem
             _cut(log, index, problem)
             break
         if index + 1 < len(log.segments):
@@ -197,7 +197,7 @@ def _recover(log: Log, recovery_point: int) -> None:
             log.take_snapshot()
     if log.log_end_offset < recovery_point:
         message = f"ends at offset {log.log_end_offset}, before {recovery_point}, which was flushed"
-        raise StorageError(log.active.file.path, f"{message}; {_DAMAGE_ADVICE}")
+        raise DamagedLogError(log.active.file.path, f"{message}; {_DAMAGE_ADVICE}")
     log.producers.adopt(state for state in later if state.last_offset < log.log_end_offset)
     if log.log_end_offset == recovery_point:
         # Nothing is left for the next flush to sync, but this file may have been cut, now or just before the crash.

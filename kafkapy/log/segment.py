@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from kafkapy.errors import StorageError
 from kafkapy.log.batch_walk import WALK_READ_BYTES, UnreadableBatch, WalkedBatch, walk
 from kafkapy.log.files import EMPTY, FilePool, FileSlice, LogFile
-from kafkapy.log.filesystem import storage_error, storage_errors, unlink_if_exists
+from kafkapy.log.filesystem import DamagedLogError, storage_error, storage_errors, unlink_if_exists
 from kafkapy.log.sparse_index import NO_TIMESTAMP, CorruptIndexError, OffsetIndex, TimeIndex
 from kafkapy.log.txn_index import AbortedTxn, TxnIndex
 
@@ -277,9 +277,9 @@ class Segment:
             del positions[next(iter(positions))]
         positions[offset] = position
 
-    def damaged(self, error: UnreadableBatch) -> StorageError:
+    def damaged(self, error: UnreadableBatch) -> DamagedLogError:
         """What to raise where the log itself, not an index, cannot be read."""
-        return StorageError(self.file.path, f"damaged at position {error.position}: {error.reason}")
+        return DamagedLogError(self.file.path, f"damaged at position {error.position}: {error.reason}")
 
     # Times.
 

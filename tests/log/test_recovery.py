@@ -9,6 +9,7 @@ import pytest
 
 from kafkapy.errors import KafkaError, StorageError
 from kafkapy.log.append_info import AppendOrigin
+from kafkapy.log.filesystem import DamagedLogError
 from kafkapy.log.log import Log
 from kafkapy.log.memory_files import MemoryFilesystem
 from kafkapy.wire.records import encode_end_txn_marker
@@ -143,7 +144,7 @@ def test_damage_before_the_recovery_point_is_reported_and_not_cut(recovery_point
     content(disk, name)[3 * one + 70] ^= 1
     before = bytes(content(disk, name))
     if expected is None:
-        with pytest.raises(StorageError) as reported:
+        with pytest.raises(DamagedLogError) as reported:
             open_log(disk, clean=False, recovery_point=recovery_point)
         assert reported.value.path.endswith(name) and f"position {3 * one}" in reported.value.message
         assert content(disk, name) == before
@@ -465,3 +466,34 @@ def test_recovered_indexes_are_those_that_the_appends_made() -> None:
     again = open_log(disk.after_kill(), settings=settings, clean=False)
     again.close()
     assert indexes(again) == before
+
+
+def test_read_of_a_damaged_segment_says_where_it_is_and_other_segments_are_served() -> None:
+    """Bit rot in a header that was on disk long ago: the error names file and position; no wrong batch is returned."""
+    disk = MemoryFilesystem()
+    log = filled(disk)
+    log.close()
+    second = log.segments[1]
+    name = f"{second.base_offset:020d}.log"
+    content(disk, name)[8:12] = b"\x7f\xff\xff\xff"
+    again = open_log(disk.after_kill(), settings=SMALL)
+    with pytest.raises(DamagedLogError, match="position 0"):
+        again.read(second.base_offset, 10)
+    assert again.read(0, 10).size and again.read(second.next_offset, 10).size
+
+
+def test_snapshot_lost_at_a_segments_base_does_not_lose_producers_that_a_later_one_has() -> None:
+    """Recovery replays from the base of a segment; a producer whose batch is older is known to a later snapshot only."""
+    disk = MemoryFilesystem()
+    settings = config(segment_bytes=600, retention_bytes=600, retention_ms=-1)
+    log = open_log(disk, settings=settings)
+    append(log, batch(2, producer=(9, 0, 0)))
+    while len(log.segments) < 4:
+        append(log, batch(2))
+    log.flush(NOW_MS)
+    log.delete_old_segments(NOW_MS)
+    first = log.segments[0].base_offset
+    assert first > 2
+    content(disk, f"{first:020d}.snapshot").clear()
+    again = open_log(disk.after_kill(), settings=settings, clean=False, recovery_point=first, log_start_offset=first)
+    assert again.append_as_leader(batch(2, producer=(9, 0, 0)), leader_epoch=0, now_ms=NOW_MS).duplicate
