@@ -152,7 +152,7 @@ def producers(log: Log) -> list[tuple[int, int, int, int]]:
     return sorted((s.producer_id, s.epoch, s.next_sequence, s.last_offset) for s in log.producers.states.values())
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(40))
 def test_consumers_see_the_last_value_of_each_key_and_nothing_changes_but_what_is_superseded(seed: int) -> None:
     """Random records, tombstones, transactions and producers, cleaned and restarted in between."""
     model = Model(seed)
