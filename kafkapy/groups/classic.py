@@ -24,6 +24,7 @@ from kafkapy.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 MEMBER_ID_REQUIRED_VERSION = 4  # of JoinGroup: a new member is told its id first
 NULL_PROTOCOL_NAME_VERSION = 7  # of JoinGroup
 SKIP_ASSIGNMENT_VERSION = 9  # of JoinGroup
+NAMED_PROTOCOL_VERSION = 5  # of SyncGroup
 MANY_LEAVERS_VERSION = 3  # of LeaveGroup
 
 # The error that stands for each refusal of the table.
@@ -410,6 +411,13 @@ def check_session_timeout(config: ClassicConfig, timeout_ms: int) -> None:
     """Refuse a session that is too short for the network or too long for the group."""
     if not config.group_min_session_timeout_ms <= timeout_ms <= config.group_max_session_timeout_ms:
         raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
+
+
+def check_named_protocol(caller: Caller, request: SyncGroupRequest) -> None:
+    """Newer versions must say which protocol they believe in."""
+    is_named = request.protocol_type is not None and request.protocol_name is not None
+    if caller.api_version >= NAMED_PROTOCOL_VERSION and not is_named:
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
 def rebalance_timeout_ms(caller: Caller, request: JoinGroupRequest) -> int:

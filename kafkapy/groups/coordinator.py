@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from kafkapy.coordination import Caller, Outcome, Reply, coordinator_code
 from kafkapy.errors import ErrorCode, KafkaError
-from kafkapy.groups.classic import check_session_timeout, join_error
+from kafkapy.groups.classic import check_named_protocol, check_session_timeout, join_error
 from kafkapy.groups.classic_group import ClassicGroup
 from kafkapy.groups.commits import (
     MEMBER_EPOCH_VERSION,
@@ -234,6 +234,7 @@ class GroupCoordinator:
     def sync_group(self, caller: Caller, request: SyncGroupRequest) -> SyncGroupResponse | Reply:
         """SyncGroup; the answer comes with the leader's assignment."""
         try:
+            check_named_protocol(caller, request)
             shard = self._member_shard(request.group_id)
         except KafkaError as error:
             return SyncGroupResponse(error_code=error.code)

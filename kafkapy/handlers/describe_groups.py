@@ -1,8 +1,7 @@
 """DescribeGroups (key 15, v0-6): state and members of classic groups.
 
-A group that does not exist, or is of another type, is described as Dead; v6 says GROUP_ID_NOT_FOUND with it.
-Subscriptions and assignments are shown of stable groups only, because before that they belong to different
-generations.
+A group that does not exist, or is of another type, is described as Dead; v6 says GROUP_ID_NOT_FOUND with it. Subscriptions
+are shown of stable groups only, because they are those for the chosen protocol; assignments are the last that were handed out.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def _describe_group(group: ClassicGroup) -> DescribedGroup:
                 client_id=member.client_id,
                 client_host=member.client_host,
                 member_metadata=member.protocols.get(protocol, b"") if is_stable else b"",
-                member_assignment=member.assignment if is_stable else b"",
+                member_assignment=member.assignment,
             )
             for member in group.members.values()
         ],

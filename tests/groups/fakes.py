@@ -219,11 +219,15 @@ class World:
         *,
         group: str = "g",
         instance: str | None = None,
-        version: int = 5,
+        version: int | None = None,
         protocol_type: str | None = None,
         protocol_name: str | None = None,
     ) -> Reply:
-        """SyncGroup."""
+        """SyncGroup; with a protocol in the version that names it, unless one is given."""
+        if version is None:
+            version = 5 if protocol_type or protocol_name else 4
+            if version == 5:
+                protocol_type, protocol_name = protocol_type or "consumer", protocol_name or "range"
         request = SyncGroupRequest(
             group_id=group,
             member_id=member_id,

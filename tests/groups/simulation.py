@@ -328,7 +328,7 @@ class Simulation:
         def request(member_id: str = client.member_id, generation: int = client.generation) -> Reply:
             return self.track(
                 self.world.sync(
-                    member_id, generation, assignments, group=client.group, instance=client.instance, version=5
+                    member_id, generation, assignments, group=client.group, instance=client.instance, version=4
                 )
             )
 

@@ -121,12 +121,13 @@ def test_an_empty_group_wants_protocols_too(protocols: dict[str, bytes], protoco
 
 
 def test_sync_checks_the_protocol_that_the_member_believes_in() -> None:
-    """Since version 5 SyncGroup names it; null is not checked."""
+    """Since version 5 SyncGroup names it, and must."""
     world = World()
     member, _ = world.enter()
     wrong = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert world.sync(member, 1, protocol_name="sticky").response.error_code == wrong
     assert world.sync(member, 1, protocol_type="connect").response.error_code == wrong
+    assert world.sync(member, 1, version=5).response.error_code == wrong
     assert world.sync(member, 1, protocol_type="consumer", protocol_name="range").response.error_code == 0
 
 

@@ -117,9 +117,10 @@ def test_sync_group_in_every_version(version: int) -> None:
     """Assignment and error."""
     client = Client(World())
     member = join(client, 0).member_id
-    answer = client.send("SyncGroup", version, group_id="g", generation_id=1, member_id=member)
+    names = {"protocol_type": "consumer", "protocol_name": "range"} if version >= 5 else {}
+    answer = client.send("SyncGroup", version, group_id="g", generation_id=1, member_id=member, **names)
     assert (answer.error_code, answer.assignment) == (0, b"")
-    answer = client.send("SyncGroup", version, group_id="g", generation_id=1, member_id="nobody")
+    answer = client.send("SyncGroup", version, group_id="g", generation_id=1, member_id="nobody", **names)
     assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
