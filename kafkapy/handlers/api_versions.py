@@ -44,7 +44,8 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
         finalized_features=[
             FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
             for name, level in image.features.items()
-            if level > 0
+            # A metadata log that Apache Kafka began may have features that are not ours.
+            if level > 0 and name in SUPPORTED_FEATURES
         ],
     )
 

@@ -27,22 +27,20 @@ from kafkapy.wire.metadata_records import (
 )
 from kafkapy.wire.schema import Record
 
-# The levels that Apache Kafka 4.3 can run, and those that it gives to a new cluster.
+# The levels that Apache Kafka 4.3 can run, as far as kafkapy can: what stands here is told to clients, and they act on it. Share groups and
+# streams groups (share.version and streams.version) come with their APIs.
 SUPPORTED_FEATURES: dict[str, FeatureRange] = {
     "eligible.leader.replicas.version": FeatureRange(0, 1),
     "group.version": FeatureRange(0, 1),
     "kraft.version": FeatureRange(0, 1),
     METADATA_VERSION: FeatureRange(METADATA_VERSION_MIN, METADATA_VERSION_LATEST),
-    "share.version": FeatureRange(0, 1),
-    "streams.version": FeatureRange(0, 1),
     "transaction.version": FeatureRange(0, 2),
 }
+# Those that a new cluster is given.
 INITIAL_FEATURES: dict[str, int] = {
     METADATA_VERSION: METADATA_VERSION_LATEST,
     "eligible.leader.replicas.version": 1,
     "group.version": 1,
-    "share.version": 1,
-    "streams.version": 1,
     "transaction.version": 2,
 }
 

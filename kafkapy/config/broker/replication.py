@@ -380,16 +380,14 @@ METADATA_LOG_KEYS = (
         20971520,
         READ_ONLY,
         "After this many bytes of metadata records a snapshot is taken.",
-        at_least(1),
-    ),
+        at_least(1), honoured=True),
     ConfigKey(
         "metadata.log.max.snapshot.interval.ms",
         LONG,
         3600000,
         READ_ONLY,
         "The longest time between two metadata snapshots; 0 is no limit.",
-        at_least(0),
-    ),
+        at_least(0), honoured=True),
     ConfigKey(
         "metadata.max.idle.interval.ms",
         INT,
