@@ -10,6 +10,7 @@ A skip is a missing tool, or an API that the target does not serve; its reason s
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import uuid
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ import pytest
 
 from compat_tests.matrix import Matrix, Result
 from compat_tests.target import Target, running
+from kafkapy.errors import StartError
 
 MATRIX_FILE = Path(__file__).with_name("MATRIX.md")
 _RESULTS = pytest.StashKey[dict[str, Result]]()
@@ -96,7 +98,11 @@ def _version(nodeid: str) -> str:
 @pytest.fixture(scope="session")
 def target(pytestconfig: pytest.Config) -> Iterator[Target]:
     """The broker under test, one for the whole session."""
-    with running(pytestconfig.getoption("--target")) as found:
+    with contextlib.ExitStack() as stack:
+        try:
+            found = stack.enter_context(running(pytestconfig.getoption("--target")))
+        except (RuntimeError, OSError, StartError) as failure:  # no client is to blame for a broker that does not start
+            pytest.exit(f"the target did not start: {failure}", returncode=3)
         yield found
 
 
