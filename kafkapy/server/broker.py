@@ -319,7 +319,6 @@ class Broker:
 
     def storage_failed(self, error: StorageError) -> None:
         """See BrokerView."""
-        log.error("disk failure: %s", error)
         self.replica_manager.storage_failed(error)
 
     # ---- chores, called by maintenance.py

@@ -17,6 +17,7 @@ from kafkapy.config.dynamic import reconfigured
 from kafkapy.config.log_config import LogConfigs
 from kafkapy.errors import StorageError
 from kafkapy.handlers.replicas import TopicReplicas
+from kafkapy.log.filesystem import DamagedLogError, DiskFullError
 from kafkapy.log.partition import Partition
 from kafkapy.raft.image import BROKER, TOPIC
 from kafkapy.raft.topic_names import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kafkapy.replicas")
 
+# A full disk refuses every append; one line in this time is enough to say so.
+DISK_FULL_INTERVAL_MS = 10_000
+
 
 class ReplicaManager:
     """The partitions of one broker."""
@@ -40,6 +44,7 @@ class ReplicaManager:
         self._broker = broker
         self._file_config = broker.config
         self._log_configs = LogConfigs(broker.config)
+        self._say_full_again_ms = 0
 
     # ---- following the metadata
 
@@ -149,8 +154,20 @@ class ReplicaManager:
     # ---- disks
 
     def storage_failed(self, error: StorageError) -> None:
-        """A disk has failed: the partitions in that data folder answer KAFKA_STORAGE_ERROR from now on."""
+        """Say what is wrong, and take a data folder offline if its disk has failed: nothing new is put there from then on.
+
+        A full disk is no failure: appends are refused until there is room again. Nor is a damaged log, which is offline alone.
+        """
         broker = self._broker
+        if isinstance(error, DiskFullError):
+            now_ms = broker.clock_ms()
+            if now_ms >= self._say_full_again_ms:
+                self._say_full_again_ms = now_ms + DISK_FULL_INTERVAL_MS
+                log.error("the disk is full, appends are refused until there is room: %s", error)
+            return
+        if isinstance(error, DamagedLogError):
+            log.error("damaged: %s", error)
+            return
         for folder in broker.logs.folders:
             if error.path.startswith(folder.path) and folder.failure is None:
                 folder.failure = error
