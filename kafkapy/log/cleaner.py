@@ -17,10 +17,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafkapy.log.compaction import cleaned_segment
 from kafkapy.log.compaction_task import CompactedGroup, CompactionTask, LastRecord, SegmentSource
 from kafkapy.log.filesystem import storage_errors, unlink_if_exists
-from kafkapy.log.replacement import replace_segments
+from kafkapy.log.replacement import cleaned_segment, replace_segments
 from kafkapy.log.segment import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,

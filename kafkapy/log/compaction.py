@@ -30,13 +30,13 @@ from kafkapy.log.compaction_task import CompactedGroup, CompactionStats, Compact
 from kafkapy.log.compaction_txns import TransactionTrail
 from kafkapy.log.files import FilePool
 from kafkapy.log.filesystem import Filesystem, storage_error, unlink_if_exists, write_fully
+from kafkapy.log.replacement import cleaned_segment
 from kafkapy.log.segment import (
     CLEANED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
-    Segment,
     segment_path,
 )
 from kafkapy.log.sparse_index import RELATIVE_OFFSET_MAX
@@ -369,30 +369,6 @@ class _Writer:
 
     def close(self) -> None:
         self._segment.file.close()
-
-
-def cleaned_segment(
-    pool: FilePool,
-    folder: str,
-    base_offset: int,
-    index_interval_bytes: int,
-    index_bytes_max: int,
-    *,
-    active: bool,
-    size: int = 0,
-) -> Segment:
-    """A segment in `*.cleaned` files: `active` while it is written, not so for the log that takes it over."""
-    return Segment(
-        pool,
-        folder,
-        base_offset,
-        size=size,
-        index_interval_bytes=index_interval_bytes,
-        index_bytes_max=index_bytes_max,
-        created_ms=0,
-        active=active,
-        suffix=CLEANED_SUFFIX,
-    )
 
 
 def group_segments(

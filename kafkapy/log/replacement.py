@@ -14,7 +14,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from kafkapy.log.batch_walk import UnreadableBatch
-from kafkapy.log.filesystem import FileEntry, storage_errors, unlink_if_exists
+from kafkapy.log.filesystem import FileEntry, unlink_if_exists
 from kafkapy.log.retention import mark_deleted
 from kafkapy.log.segment import (
     CLEANED_SUFFIX,
@@ -26,33 +26,38 @@ from kafkapy.log.segment import (
 )
 
 if TYPE_CHECKING:
+    from kafkapy.log.files import FilePool
     from kafkapy.log.log import Log
 
 logger = logging.getLogger(__name__)
 
 
-def new_cleaned_segment(log: Log, base_offset: int, now_ms: int) -> Segment:
-    """An empty segment in `*.cleaned` files, to be appended to like an active one and then given to `replace_segments`."""
-    segment = Segment(
-        log.pool,
-        log.folder,
+def cleaned_segment(
+    pool: FilePool,
+    folder: str,
+    base_offset: int,
+    index_interval_bytes: int,
+    index_bytes_max: int,
+    *,
+    active: bool,
+    size: int = 0,
+) -> Segment:
+    """A segment in `*.cleaned` files: `active` for whoever writes it, not so for the log that takes it over."""
+    return Segment(
+        pool,
+        folder,
         base_offset,
-        size=0,
-        index_interval_bytes=log.config.index_interval_bytes,
-        index_bytes_max=log.config.segment_index_bytes,
-        created_ms=now_ms,
-        active=True,
+        size=size,
+        index_interval_bytes=index_interval_bytes,
+        index_bytes_max=index_bytes_max,
+        created_ms=0,
+        active=active,
         suffix=CLEANED_SUFFIX,
     )
-    segment.delete_files()
-    fd = segment.file.create()
-    with storage_errors(segment.file.path):
-        log.pool.fs.truncate(fd, 0)
-    return segment
 
 
 def replace_segments(log: Log, new: list[Segment], old: list[Segment]) -> list[str]:
-    """Put `new` (as made by `new_cleaned_segment`, flushed) in the place of `old`; returns the old files to unlink later.
+    """Put `new` (`cleaned_segment`s, flushed) in the place of `old`; returns the old files to unlink later.
 
     `old` are neighbours among the log's closed segments and `new` cover no other offsets. Both are in rising order. The loop does not
     wait for the disk here: the caller has the folder synced in a thread before it unlinks the old files.

@@ -67,25 +67,40 @@ class Cleaner:
         self._idle: list[Worker] = []
         self._round_over = trio.Event()
         self._deleter: Deleter
+        self._scope: trio.CancelScope | None = None
+        self._ended = trio.Event()
+        self._ended.set()
 
     # The loop.
 
     async def run(self) -> None:
-        """Compact whatever is due, until cancelled."""
+        """Compact whatever is due, until cancelled or stopped."""
         if not self.config.log_cleaner_enable:
             return
+        self._ended = trio.Event()
         try:
-            async with trio.open_nursery() as nursery:
-                self._deleter = Deleter(nursery)
-                while True:
-                    found = await self._next_job() if len(self._busy) < self.config.log_cleaner_threads else None
-                    if found is None:
-                        await self._rest()
-                    else:
-                        self._busy.add(found[0])
-                        nursery.start_soon(self._compact, *found)
+            with trio.CancelScope() as self._scope:
+                await self._run()
         finally:
             await self._stop_workers(idle_since=float("inf"))
+            self._ended.set()
+
+    async def stop(self) -> None:
+        """End all work and wait for its end: from here on no log is touched, so they can be closed."""
+        if self._scope is not None:
+            self._scope.cancel()
+        await self._ended.wait()
+
+    async def _run(self) -> None:
+        async with trio.open_nursery() as nursery:
+            self._deleter = Deleter(nursery)
+            while True:
+                found = await self._next_job() if len(self._busy) < self.config.log_cleaner_threads else None
+                if found is None:
+                    await self._rest()
+                else:
+                    self._busy.add(found[0])
+                    nursery.start_soon(self._compact, *found)
 
     async def _rest(self) -> None:
         """Wait until a round is over or it is time to look again."""

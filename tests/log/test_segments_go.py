@@ -10,7 +10,7 @@ from kafkapy.errors import StorageError
 from kafkapy.log.filesystem import unlink_if_exists
 from kafkapy.log.log import Log
 from kafkapy.log.memory_files import MemoryFilesystem
-from kafkapy.log.replacement import new_cleaned_segment, replace_segments
+from kafkapy.log.replacement import cleaned_segment, replace_segments
 from kafkapy.log.segment import Segment
 from kafkapy.wire.record_batch import iterate_batches, read_header
 from tests.log.support import FOLDER, NOW_MS, append, batch, config, headers, offsets_of, open_log, read_all
@@ -129,10 +129,17 @@ def test_truncation_below_the_first_segment_begins_anew() -> None:
     assert headers(log.read(1001, 1000).read_bytes())[0].base_offset == 1000
 
 
+def new_cleaned_segment(log: Log, base_offset: int) -> Segment:
+    """An empty segment to be filled and swapped in."""
+    segment = cleaned_segment(log.pool, log.folder, base_offset, 100, 1000, active=True)
+    segment.file.create()
+    return segment
+
+
 def compacted(log: Log, keep: int) -> tuple[list[Segment], list[Segment]]:
     """New segments in the place of the first three: only every `keep`-th batch survives."""
     old = log.segments[:3]
-    segment = new_cleaned_segment(log, old[0].base_offset, NOW_MS)
+    segment = new_cleaned_segment(log, old[0].base_offset)
     for source in old:
         data = log.read(source.base_offset, 1 << 20).read_bytes()
         for position, header in iterate_batches(data):
@@ -159,7 +166,7 @@ def test_replaced_segments_serve_what_the_new_ones_hold() -> None:
 def test_replacement_by_nothing_but_an_empty_segment() -> None:
     """When compaction keeps no record of a segment, its offsets are a gap."""
     log = rolled()
-    segment = new_cleaned_segment(log, 0, NOW_MS)
+    segment = new_cleaned_segment(log, 0)
     replace_segments(log, [segment], log.segments[:2])
     assert offsets_of(read_all(log)) == list(range(8, 40))
 

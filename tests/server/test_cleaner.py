@@ -224,9 +224,14 @@ def test_stopping_ends_the_process_at_once(tmp_path: Path, monkeypatch: pytest.M
     setup = Setup(tmp_path, log_cleaner_io_max_bytes_per_second=1.0)
     setup.fill()
     workers = seen_workers(monkeypatch)
-    setup.run_until(lambda: bool(workers))
-    with pytest.raises(ProcessLookupError):
-        os.kill(workers[0].pid, 0)
+
+    async def watch(nursery: trio.Nursery) -> None:
+        await until(lambda: bool(workers))
+        await setup.cleaner.stop()
+        with pytest.raises(ProcessLookupError):
+            os.kill(workers[0].pid, 0)
+
+    setup.run(watch)
     assert not setup.names(".cleaned")
 
 
