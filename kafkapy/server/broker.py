@@ -211,6 +211,8 @@ class Broker:
     async def _run_cleaner(self) -> None:
         """Compaction has nothing to do in a broker's first second, so not even its code is loaded before that is over."""
         await trio.sleep(CLEANER_DELAY_S)
+        if self._stop.is_set():
+            return
         from kafkapy.server.cleaner import Cleaner
 
         self._cleaner = Cleaner(self.replicas.all_partitions, self.config, self.clock_ms, self.storage_failed)
@@ -271,6 +273,8 @@ class Broker:
             self.coordinators.resign_all()
             self.waiting.expire_all()
             await self.server.stop()
+            if self._cleaner is not None:
+                await self._cleaner.stop()  # No log may change while they are closed in a thread.
             await trio.to_thread.run_sync(self.metadata.stop)
             if self.failure is None:
                 close = partial(self.logs.close, self.clock_ms(), self.metadata.broker_epoch, self._high_watermarks())
