@@ -7,18 +7,21 @@ Each function checks that the request comes from whom it says, makes an event of
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from kafkapy.coordination import NOTHING, Caller, Outcome, Reply, coordinator_code
 from kafkapy.errors import ErrorCode, KafkaError
 from kafkapy.groups.classic_group import ClassicGroup, ClassicMember, protocols_of
-from kafkapy.groups.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS, ClassicConfig, Rebalancer
+from kafkapy.groups.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS, Rebalancer
 from kafkapy.groups.records import group_metadata_record
 from kafkapy.groups.states import Action, Event, GroupState, step
 from kafkapy.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafkapy.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kafkapy.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 from kafkapy.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+if TYPE_CHECKING:
+    from kafkapy.groups.interfaces import ClassicConfig, GroupStore
 
 # First versions that understand something.
 MEMBER_ID_REQUIRED_VERSION = 4  # of JoinGroup: a new member is told its id first
@@ -44,16 +47,6 @@ def check_allowed(group: ClassicGroup, event: Event) -> Action:
     if code is not None:
         raise KafkaError(code)
     return action
-
-
-class GroupStore(Protocol):
-    """What the requests need of the shard that keeps the groups."""
-
-    def classic_group(self, group_id: str) -> ClassicGroup | None:
-        """The group of this id, if it is a classic one (also one that only has offsets)."""
-
-    def create_classic_group(self, group_id: str, now_ms: int) -> ClassicGroup:
-        """A new, empty group."""
 
 
 class ClassicProtocol:

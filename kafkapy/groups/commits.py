@@ -6,7 +6,7 @@ All are functions of the store and the group. They write nothing: what shall cha
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkapy.coordination import Record
 from kafkapy.errors import ErrorCode, KafkaError
@@ -17,6 +17,9 @@ from kafkapy.groups.offsets import NO_EXPIRY, CommittedOffset, OffsetStore
 from kafkapy.groups.records import offset_record, offset_tombstone
 from kafkapy.groups.states import Event, GroupState
 from kafkapy.types import ZERO_UUID
+
+if TYPE_CHECKING:
+    from kafkapy.groups.interfaces import TopicReader
 
 # From this version of OffsetCommit on members of consumer groups can commit, and a group that does not exist is called
 # so.
@@ -49,13 +52,6 @@ class FetchedOffset(NamedTuple):
     leader_epoch: int
     metadata: str
     code: ErrorCode
-
-
-class Subscriber(Protocol):
-    """A group of any type, as far as expiry and deletion ask."""
-
-    def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member of the group reads the topic."""
 
 
 def check_classic_commit(
@@ -188,7 +184,7 @@ def _is_of_another_topic(stored_id: bytes, asked_id: bytes) -> bool:
 
 
 def delete_records(
-    store: OffsetStore, group_id: str, group: Subscriber, partitions: Iterable[tuple[str, int]]
+    store: OffsetStore, group_id: str, group: TopicReader, partitions: Iterable[tuple[str, int]]
 ) -> tuple[list[Record], list[ErrorCode]]:
     """Tombstones for some of a group's offsets, and one code for each partition, in their order."""
     records: list[Record] = []
@@ -242,7 +238,7 @@ def classic_retention(group: ClassicGroup) -> Retention | None:
 
 
 def expired_partitions(
-    store: OffsetStore, group_id: str, group: Subscriber, retention: Retention, now_ms: int, retention_ms: int
+    store: OffsetStore, group_id: str, group: TopicReader, retention: Retention, now_ms: int, retention_ms: int
 ) -> tuple[list[tuple[str, int]], bool]:
     """The partitions whose offsets are too old, and whether nothing is left without them."""
     expired: list[tuple[str, int]] = []

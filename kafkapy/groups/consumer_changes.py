@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
-from hashlib import blake2b
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkapy.coordination import Record
 from kafkapy.groups.assignors import ASSIGNORS, Subscriber
@@ -41,14 +40,10 @@ from kafkapy.groups.consumer_records import (
 from kafkapy.groups.reconciliation import Reported, next_step
 from kafkapy.groups.regexes import matching_topics
 
+if TYPE_CHECKING:
+    from kafkapy.groups.interfaces import Catalog
+
 _TOPIC = struct.Struct(">16si")
-
-
-class Catalog(Protocol):
-    """All topics of the cluster by name and by id; a topic has `name`, `topic_id` and `partition_count`."""
-
-    topics: Any
-    by_id: Any
 
 
 class Surroundings(NamedTuple):
@@ -221,6 +216,9 @@ def hash_topics(names: Iterable[str], catalog: Catalog) -> int:
     present = [(name, catalog.topics[name]) for name in sorted(names) if name in catalog.topics]
     if not present:
         return 0
+    # Imported here because most brokers start without ever needing it.
+    from hashlib import blake2b
+
     digest = blake2b(digest_size=8)
     for name, topic in present:
         digest.update(_TOPIC.pack(topic.topic_id, topic.partition_count))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kafkapy.coordination import NOTHING, Caller, Outcome, Record, Reply, coordinator_code
 from kafkapy.errors import ErrorCode, KafkaError
@@ -35,6 +35,9 @@ from kafkapy.wire.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 
+if TYPE_CHECKING:
+    from kafkapy.groups.interfaces import ConsumerConfig, ConsumerStore
+
 log = logging.getLogger("kafkapy.groups")
 
 # Kinds of timers.
@@ -53,48 +56,6 @@ _WHY_FENCED = {
 
 # The version from which on the client draws its own member id.
 CLIENT_MEMBER_ID_VERSION = 1
-
-
-class ConsumerConfig(Protocol):
-    """The configuration keys that consumer groups look at."""
-
-    group_consumer_max_size: int
-    group_consumer_assignors: tuple[str, ...]
-    group_consumer_migration_policy: str
-
-
-class GroupTimes(Protocol):
-    """What a group may set for itself; the broker's keys fill in the rest."""
-
-    @property
-    def consumer_session_timeout_ms(self) -> int:
-        """How long a member may be silent."""
-
-    @property
-    def consumer_heartbeat_interval_ms(self) -> int:
-        """How often members are told to send a heartbeat."""
-
-    @property
-    def consumer_assignment_interval_ms(self) -> int:
-        """The shortest time between two assignments."""
-
-
-class ConsumerStore(Protocol):
-    """What the protocol needs of the shard that keeps the groups."""
-
-    consumer_groups: dict[str, ConsumerGroup]
-
-    def surroundings(self, group_id: str, now_ms: int) -> Surroundings:
-        """The cluster's topics and what else a change depends on."""
-
-    def group_times(self, group_id: str) -> GroupTimes:
-        """The group's timeouts and intervals."""
-
-    def joinable_consumer_group(self, group_id: str, now_ms: int) -> tuple[ConsumerGroup, list[Record]]:
-        """The group that somebody joins, and the records that make a group of another kind into it; or KafkaError."""
-
-    def downgrade(self, group: ConsumerGroup, leaving_ids: list[str], now_ms: int) -> Outcome | None:
-        """The records that make the group classic, if only members of the classic protocol are left."""
 
 
 class ConsumerProtocol:

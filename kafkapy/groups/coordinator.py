@@ -23,7 +23,7 @@ now_ms)`.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from kafkapy.coordination import Caller, Outcome, Reply, coordinator_code
 from kafkapy.errors import ErrorCode, KafkaError
@@ -39,20 +39,10 @@ from kafkapy.groups.commits import (
     commit_records,
     fetch_offsets,
 )
-from kafkapy.groups.consumer_changes import Catalog
 from kafkapy.groups.consumer_group import ConsumerGroup
 from kafkapy.groups.consumer_protocol import default_assignor, refusal
 from kafkapy.groups.consumer_records import group_tombstones
-from kafkapy.groups.shard import (
-    GroupsConfig,
-    ListedGroup,
-    OffsetsLog,
-    Parts,
-    Producer,
-    Shard,
-    ShardState,
-    TopicsView,
-)
+from kafkapy.groups.shard import ListedGroup, Parts, Shard, ShardState, TopicsView
 from kafkapy.groups.timers import TimerQueue
 from kafkapy.hashing import partition_for
 from kafkapy.wire.messages.consumer_group_heartbeat import (
@@ -66,18 +56,9 @@ from kafkapy.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
     from kafkapy.config.broker_config import BrokerConfig
+    from kafkapy.groups.interfaces import Catalog, CoordinatorConfig, OffsetsLog, Producer
 
 OFFSETS_TOPIC = "__consumer_offsets"
-
-
-class CoordinatorConfig(GroupsConfig, Protocol):
-    """All configuration keys that the coordinator looks at."""
-
-    offsets_topic_num_partitions: int
-    group_consumer_session_timeout_ms: int
-    group_consumer_heartbeat_interval_ms: int
-    group_consumer_assignment_interval_ms: int
-    group_coordinator_rebalance_protocols: tuple[str, ...]
 
 
 _TIME_KEYS = ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms", "consumer.assignment.interval.ms")
@@ -98,8 +79,8 @@ def _no_overrides(group_id: str) -> Mapping[str, str]:
 class GroupCoordinator:
     """All groups that this broker coordinates.
 
-    `config` is asked each time, for it is replaced when it changes; so is `group_overrides`, which tells the configuration that a
-    group has of its own (IncrementalAlterConfigs on GROUP).
+    `config` is asked each time, for it is replaced when it changes; so is `group_overrides`, which tells the
+    configuration that a group has of its own (IncrementalAlterConfigs on GROUP).
     """
 
     def __init__(

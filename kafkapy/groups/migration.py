@@ -10,11 +10,12 @@ to classic: the last member of the new protocol leaves, and the others rebalance
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from kafkapy.coordination import Record
 from kafkapy.errors import ErrorCode, KafkaError, ProtocolError
 from kafkapy.groups.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, ClassicMember
-from kafkapy.groups.consumer_changes import Catalog, hash_topics
+from kafkapy.groups.consumer_changes import hash_topics
 from kafkapy.groups.consumer_group import (
     ClassicInfo,
     ConsumerGroup,
@@ -35,6 +36,9 @@ from kafkapy.groups.records import group_metadata_record, group_tombstone
 from kafkapy.groups.states import GroupState
 from kafkapy.wire.protocol_data import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartitions
 from kafkapy.wire.record_framing import GROUP_RECORDS, decode_blob, encode_blob
+
+if TYPE_CHECKING:
+    from kafkapy.groups.interfaces import Catalog
 
 _UPGRADING = ("upgrade", "bidirectional")
 _DOWNGRADING = ("downgrade", "bidirectional")

@@ -8,6 +8,7 @@ heartbeat tells them to join again when there is something to give up or to get;
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kafkapy.coordination import NOTHING, Caller, Outcome, Reply, coordinator_code
 from kafkapy.errors import ErrorCode, KafkaError
@@ -28,14 +29,7 @@ from kafkapy.groups.consumer_group import (
     ConsumerMember,
     MemberState,
 )
-from kafkapy.groups.consumer_protocol import (
-    MEMBER_JOIN,
-    MEMBER_SESSION,
-    MEMBER_SYNC,
-    ConsumerConfig,
-    ConsumerProtocol,
-    ConsumerStore,
-)
+from kafkapy.groups.consumer_protocol import MEMBER_JOIN, MEMBER_SESSION, MEMBER_SYNC, ConsumerProtocol
 from kafkapy.groups.migration import read_subscription, write_assignment
 from kafkapy.groups.reconciliation import Reported
 from kafkapy.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -43,6 +37,9 @@ from kafkapy.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kafkapy.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from kafkapy.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kafkapy.wire.protocol_data import ConsumerProtocolSubscription
+
+if TYPE_CHECKING:
+    from kafkapy.groups.interfaces import ConsumerConfig, ConsumerStore
 
 
 class MixedGroups:
@@ -103,7 +100,8 @@ class MixedGroups:
             member_id=member_id,
         )
 
-        # Set now and not when the answer leaves: whatever becomes of the answer, a member in the log must be looked after.
+        # Set now and not when the answer leaves: whatever becomes of the answer, a member in the log must be looked
+        # after.
         self._protocol.cancel(MEMBER_JOIN, group.group_id, member_id)
         self._extend_session(group, moved, caller.now_ms)
         self._protocol.schedule(MEMBER_SYNC, group.group_id, member_id, caller.now_ms + timeout_ms)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from kafkapy.coordination import NOTHING, Outcome
 from kafkapy.errors import ErrorCode
@@ -21,6 +21,9 @@ from kafkapy.groups.timers import TimerKey, TimerQueue
 from kafkapy.wire.messages.join_group import JoinGroupResponse
 from kafkapy.wire.messages.sync_group import SyncGroupResponse
 
+if TYPE_CHECKING:
+    from kafkapy.groups.interfaces import ClassicConfig
+
 log = logging.getLogger("kafkapy.groups")
 
 # How long a new member's first JoinGroup may wait before it counts as abandoned.
@@ -30,15 +33,6 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 SESSION = "session"
 JOIN = "join"
 SYNC = "sync"
-
-
-class ClassicConfig(Protocol):
-    """The configuration keys that classic groups look at."""
-
-    group_initial_rebalance_delay_ms: int
-    group_max_size: int
-    group_min_session_timeout_ms: int
-    group_max_session_timeout_ms: int
 
 
 class Rebalancer:

@@ -18,7 +18,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkapy.coordination import Done, Outcome, Record
 from kafkapy.errors import ErrorCode, KafkaError
@@ -33,21 +33,15 @@ from kafkapy.groups.commits import (
     delete_topics_records,
     expired_partitions,
 )
-from kafkapy.groups.consumer_changes import Catalog, Surroundings
+from kafkapy.groups.consumer_changes import Surroundings
 from kafkapy.groups.consumer_group import ConsumerGroup
-from kafkapy.groups.consumer_protocol import (
-    MEMBER_TIMERS,
-    ConsumerConfig,
-    ConsumerProtocol,
-    GroupTimes,
-    default_assignor,
-)
+from kafkapy.groups.consumer_protocol import MEMBER_TIMERS, ConsumerProtocol, default_assignor
 from kafkapy.groups.consumer_records import group_tombstones
 from kafkapy.groups.loading import Loader, decode_offset_key
 from kafkapy.groups.migration import downgrade, may_downgrade, may_upgrade, upgrade
 from kafkapy.groups.mixed_groups import MixedGroups
 from kafkapy.groups.offsets import OffsetStore
-from kafkapy.groups.rebalance import JOIN, SESSION, SYNC, ClassicConfig, Rebalancer
+from kafkapy.groups.rebalance import JOIN, SESSION, SYNC, Rebalancer
 from kafkapy.groups.records import group_tombstone, offset_tombstone
 from kafkapy.groups.states import Event, GroupState
 from kafkapy.groups.timers import TimerKey, TimerQueue
@@ -57,6 +51,9 @@ from kafkapy.wire.messages.sync_group import SyncGroupResponse
 from kafkapy.wire.record_batch import NO_PRODUCER_ID
 from kafkapy.wire.record_framing import GROUP_RECORDS, UnknownRecordType
 from kafkapy.wire.records import BatchBuilder
+
+if TYPE_CHECKING:
+    from kafkapy.groups.interfaces import Catalog, GroupsConfig, GroupTimes, OffsetsLog, Producer
 
 log = logging.getLogger("kafkapy.groups")
 
@@ -71,25 +68,6 @@ TOMBSTONES_PER_BATCH_MAX = 2_000
 MS_PER_MINUTE = 60_000
 
 _OFFSET_TYPES = (0, OffsetCommitKey.SCHEMA.type)
-
-
-class OffsetsLog(Protocol):
-    """The partitions of `__consumer_offsets` that this broker leads; the shell's."""
-
-    def append(self, partition: int, batch: bytearray) -> int:
-        """Append one batch as leader and return the offset after it, or raise KafkaError."""
-
-    def is_committed(self, partition: int, end_offset: int) -> bool:
-        """Whether the high watermark has reached this offset."""
-
-
-class GroupsConfig(ClassicConfig, ConsumerConfig, Protocol):
-    """All configuration keys that a shard looks at."""
-
-    offset_metadata_max_bytes: int
-    offsets_retention_minutes: int
-    offsets_retention_check_interval_ms: int
-    offsets_commit_timeout_ms: int
 
 
 class ShardState(Enum):
@@ -107,13 +85,6 @@ class ListedGroup(NamedTuple):
     group_type: str
     protocol_type: str
     state: str
-
-
-class Producer(Protocol):
-    """Who writes inside a transaction."""
-
-    producer_id: int
-    producer_epoch: int
 
 
 class TopicsView:
