@@ -174,6 +174,9 @@ class _ThreadRunner:
             self.broker = ServerBroker(BrokerConfig(self._settings))
             trio.run(self.broker.serve, self._ready.set)
         except BaseException as failure:  # noqa: BLE001 -- raised again in the thread that uses the broker
+            # Trio groups whatever ends a task; one reason alone is what callers want to catch.
+            while isinstance(failure, BaseExceptionGroup) and len(failure.exceptions) == 1:
+                failure = failure.exceptions[0]
             self._failure = failure
         finally:
             self._ready.set()

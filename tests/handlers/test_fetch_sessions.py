@@ -167,6 +167,9 @@ def test_a_broker_without_free_slots_serves_without_a_session(wire: WireClient) 
     """The client is told session 0 and goes on with full requests."""
     from tests.support.wire_client import connected
 
-    with Broker(topics={"t": 1}, config={"max.incremental.fetch.session.cache.slots": "0"}) as small, connected(small.bootstrap) as client:
+    with (
+        Broker(topics={"t": 1}, config={"max.incremental.fetch.session.cache.slots": "0"}) as small,
+        connected(small.bootstrap) as client,
+    ):
         answer = client.request(fetch("t", fetch_partition(), session_epoch=0), 12)
         assert (answer.error_code, answer.session_id, told(answer)) == (0, 0, [0])
