@@ -31,14 +31,18 @@ class Worker:
 
     @classmethod
     async def start(cls) -> Worker:
-        """A new process. It is no member of our terminal's group, so that Ctrl-C reaches it by way of the broker."""
+        """A new process, in a group of its own, so that Ctrl-C reaches it by way of the broker only.
+
+        It stays in the broker's session: Linux may share out the processor by sessions first (sched_autogroup), and in a session
+        of its own the process would get half of it, however low its priority.
+        """
         path = [str(Path(kafkapy.__file__).parent.parent), *sys.path]
         code = _START.format(path=path, pid=os.getpid())
         process = await trio.lowlevel.open_process(
             [sys.executable, "-I", "-S", "-c", code],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            start_new_session=True,
+            process_group=0,
         )
         return cls(process)
 
