@@ -219,7 +219,7 @@ class MixedGroups:
     # LeaveGroup.
 
     def leave(self, group: ConsumerGroup, caller: Caller, request: LeaveGroupRequest, reply: Reply) -> Outcome:
-        """Members leave, or a tool removes them; those of the consumer protocol are not found here."""
+        """Members leave, or a tool removes them, whichever protocol they speak."""
         if caller.api_version < MANY_LEAVERS_VERSION:
             leavers = [MemberIdentity(member_id=request.member_id)]
         else:
@@ -232,7 +232,7 @@ class MixedGroups:
                 member_id = leaver.member_id
                 if not member_id and leaver.group_instance_id is not None:
                     member_id = group.static_members.get(leaver.group_instance_id, "")
-                member = self._member(group, member_id, leaver.group_instance_id)
+                member = self._member(group, member_id, leaver.group_instance_id, must_be_classic=False)
                 if member.member_id not in leaving:
                     leaving.append(member.member_id)
             except KafkaError as error:

@@ -35,6 +35,7 @@ from kafkapy.groups.commits import (
 )
 from kafkapy.groups.consumer_changes import Surroundings
 from kafkapy.groups.consumer_group import ConsumerGroup
+from kafkapy.groups.consumer_group import GroupState as ConsumerGroupState
 from kafkapy.groups.consumer_protocol import MEMBER_TIMERS, ConsumerProtocol, default_assignor
 from kafkapy.groups.consumer_records import group_tombstones
 from kafkapy.groups.loading import Loader, decode_offset_key
@@ -273,12 +274,16 @@ class Shard:
         return upgraded, records
 
     def downgrade(self, group: ConsumerGroup, leaving_ids: list[str], now_ms: int) -> Outcome | None:
-        """The group as a classic one, if only members of the classic protocol are left; they rebalance at once."""
+        """The group as a classic one, if only members of the classic protocol are left.
+
+        They rebalance at once, unless a static member has merely changed its protocol and everybody has what it should.
+        """
         config = self.config()
         if not may_downgrade(group, leaving_ids, config.group_consumer_migration_policy, config.group_max_size):
             return None
         log.info("Group %s: becomes a classic group", group.group_id)
         records = downgrade(group, leaving_ids, self._topics.catalog, now_ms)
+        is_settled = not leaving_ids and group.state is ConsumerGroupState.STABLE
 
         def done(code: ErrorCode, now_ms: int) -> Outcome | None:
             classic = self.classic_groups.get(group.group_id)
@@ -286,6 +291,8 @@ class Shard:
                 # The log refused and the group is what it was, or its members rebalance already.
                 return None
             self._start_sessions(classic, now_ms)
+            if is_settled:
+                return None
             return self.rebalancer.happened(classic, Event.MEMBER_GONE, now_ms, "back to the classic protocol")
 
         return Outcome(records, done)

@@ -200,13 +200,16 @@ def test_wrong_classic_requests_in_a_consumer_group() -> None:
 
 
 def test_classic_members_of_a_consumer_group_leave() -> None:
-    """Each with its own code; a member of the new protocol is not found this way."""
+    """Each with its own code; a tool can remove members of the new protocol this way too."""
     world = World()
     world.enter_consumer("N")
+    world.enter_consumer("M", instance_id="m")
     member, _ = world.enter()
-    codes = [one.error_code for one in world.leave(member, "N", "nobody").response.members]
-    assert codes == [0, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID]
+    codes = [one.error_code for one in world.leave(member, ("", "m"), "nobody").response.members]
+    assert codes == [0, 0, ErrorCode.UNKNOWN_MEMBER_ID]
     assert list(world.shard.consumer_groups["g"].members) == ["N"]
+    assert world.leave("N").response.members[0].error_code == 0
+    assert not world.shard.consumer_groups["g"].members
 
 
 def test_silent_classic_members_of_a_consumer_group_are_put_out() -> None:
@@ -238,6 +241,7 @@ def test_static_members_change_protocol() -> None:
     back = world.join(instance="i", protocols=owning(0, 1, 2)).response
     assert back.error_code == 0
     assert kind(world) == "classic"
+    assert world.heartbeat(back.member_id, back.generation_id, instance="i") == ErrorCode.NONE
     assert world.beat("N", joined.member_epoch, instance_id="i").response.error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
