@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from kafkapy.cli.framework import command
-from kafkapy.errors import StartError
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -49,9 +48,7 @@ def _listener(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How log lines look."
 )
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="What is logged.")
-@click.pass_context
 def start(
-    ctx: click.Context,
     data_dir: str | None,
     listen: str | None,
     config: str | None,
@@ -77,20 +74,4 @@ def start(
     set_up(log_format, log_level)
     for warning in loaded.warnings:
         logging.getLogger("kafkapy.config").warning(warning)
-    try:
-        status = run(loaded.config)
-    except BaseExceptionGroup as group:
-        # Trio groups whatever ends a task; what keeps a broker from starting is one thing and has one line.
-        reasons = group.subgroup(StartError)
-        if reasons is None:
-            raise
-        raise _first(reasons) from None
-    ctx.exit(status)
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first exception that is no group."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
+    run(loaded.config)

@@ -60,11 +60,22 @@ PRODUCER_IDS_TIMEOUT_MS = 10_000
 CLEANER_DELAY_S = 1.0
 
 
-def run(config: BrokerConfig) -> int:
-    """Run a broker until a signal stops it. The result is the process's exit status."""
-    broker = Broker(config)
-    trio.run(broker.serve_until_signal)
-    return 1 if broker.failure is not None else 0
+def run(config: BrokerConfig) -> None:
+    """Run a broker until a signal stops it. Raises StartError, with one line for people, when it cannot start or go on."""
+    try:
+        trio.run(Broker(config).serve_until_signal)
+    except BaseExceptionGroup as group:
+        raise only_reason(group) from None
+
+
+def only_reason(group: BaseExceptionGroup) -> BaseException:
+    """Trio groups whatever ends a task. What is one exception in the end is easier to read, and to catch, as itself."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        if len(error.exceptions) > 1:
+            return group
+        error = error.exceptions[0]
+    return error
 
 
 class Broker:
@@ -122,6 +133,8 @@ class Broker:
                 nursery.cancel_scope.cancel()
         finally:
             self.logs.unlock()
+        if isinstance(self.failure, StorageError):
+            raise StartError(f"the metadata cannot be written or read any more: {self.failure}") from self.failure
         if self.failure is not None:
             raise self.failure
 
@@ -197,14 +210,17 @@ class Broker:
             except trio.RunFinishedError:
                 log.debug("a late word from the quorum")
 
-        self.metadata.start(
-            run_on_loop,
-            publishers=[self.replica_manager.publish],
-            wake=self.waiting.wake,
-            on_ready=self._unfenced.set,
-            on_failure=self._fail,
-            now_ms=self.clock_ms,
-        )
+        try:
+            self.metadata.start(
+                run_on_loop,
+                publishers=[self.replica_manager.publish],
+                wake=self.waiting.wake,
+                on_ready=self._unfenced.set,
+                on_failure=self._fail,
+                now_ms=self.clock_ms,
+            )
+        except StorageError as error:
+            raise StartError(str(error)) from error
         self.metadata.register(self._identity())
         return self._unfenced
 

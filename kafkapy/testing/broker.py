@@ -169,10 +169,13 @@ class _ThreadRunner:
 
         from kafkapy.config.broker_config import BrokerConfig
         from kafkapy.server.broker import Broker as ServerBroker
+        from kafkapy.server.broker import only_reason
 
         try:
             self.broker = ServerBroker(BrokerConfig(self._settings))
             trio.run(self.broker.serve, self._ready.set)
+        except BaseExceptionGroup as group:
+            self._failure = only_reason(group)
         except BaseException as failure:  # noqa: BLE001 -- raised again in the thread that uses the broker
             # Trio groups whatever ends a task; one reason alone is what callers want to catch.
             while isinstance(failure, BaseExceptionGroup) and len(failure.exceptions) == 1:
