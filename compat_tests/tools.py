@@ -20,6 +20,8 @@ import pytest
 
 INSTALL_TIMEOUT_S = 300.0
 RUN_TIMEOUT_S = 60.0
+GO_CHECK = r'^\t"(\w+)":'  # a row of main.go's table of checks
+JS_CHECK = r"^  async (\w+)\("  # a method of the object of checks
 _failed: dict[str, str] = {}  # what could not be installed in this session is not tried again for each of its tests
 
 

@@ -34,6 +34,14 @@ def take(consumer: KafkaConsumer, count: int) -> list:
     raise AssertionError(f"{len(found)} of {count} records")
 
 
+def until(condition: object) -> None:
+    """Wait for it, with a deadline."""
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.05)
+
+
 def round_trip(bootstrap: str, topic: str, codec: str | None) -> None:
     """A hundred records through one codec."""
     producer = KafkaProducer(bootstrap_servers=bootstrap, compression_type=codec, linger_ms=20)
@@ -157,12 +165,9 @@ def check_group_of_two(bootstrap: str, topic: str) -> None:
     for thread in threads:
         thread.start()
     try:
-        for expected in ([1, 1], [1, 2]):
-            deadline = time.monotonic() + WAIT_S
-            while sizes != expected:
-                assert time.monotonic() < deadline, sizes
-                time.sleep(0.05)
-            leave[0].set()
+        until(lambda: sizes == [1, 1])
+        leave[0].set()
+        until(lambda: sizes[1] == 2)
     finally:
         for index, thread in enumerate(threads):
             leave[index].set()
@@ -190,7 +195,7 @@ def check_admin_topics(bootstrap: str, topic: str) -> None:
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     name = topic + "-made"
     admin.create_topics([NewTopic(name, num_partitions=3, replication_factor=1)])
-    assert name in admin.list_topics()
+    until(lambda: name in admin.list_topics())
     try:
         admin.create_topics([NewTopic(name, num_partitions=3, replication_factor=1)])
     except TopicAlreadyExistsError:
@@ -198,7 +203,7 @@ def check_admin_topics(bootstrap: str, topic: str) -> None:
     else:
         raise AssertionError("a topic was made twice")
     admin.delete_topics([name])
-    assert name not in admin.list_topics()
+    until(lambda: name not in admin.list_topics())
     admin.close()
 
 
