@@ -26,6 +26,7 @@ COMMANDS = {
     "topic": Entry("kafkapy.cli.topic:topic", "Create, inspect, configure and delete topics."),
     "produce": Entry("kafkapy.cli.produce:produce", "Write records to a topic."),
     "consume": Entry("kafkapy.cli.consume:consume", "Read records from topics."),
+    "group": Entry("kafkapy.cli.group:group", "Look at consumer groups, move them, and delete them."),
     "txn": Entry("kafkapy.cli.txn:txn", "Look at transactions, and end those that hang."),
     "cluster": Entry("kafkapy.cli.cluster:cluster", "Look at the cluster and its brokers."),
     "log": Entry("kafkapy.cli.log:log", "Read and verify a broker's files, without a broker."),

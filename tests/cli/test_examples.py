@@ -84,6 +84,7 @@ def folder(tmp_path: Path, stopped_folder: Path, monkeypatch: pytest.MonkeyPatch
     shutil.copytree(stopped_folder, tmp_path / "kafkapy-data")
     (tmp_path / "orders.jsonl").write_text('{"key": "a", "value": "1"}\n{"key": "b", "value": "2"}\n')
     (tmp_path / "logo.png").write_bytes(bytes(range(256)))
+    (tmp_path / "offsets.txt").write_text("orders 0 1\n")
     (tmp_path / "server.properties").write_text("num.partitions=3\n")
     vector = {"key": 12, "kind": "response", "version": 0, "json": {"errorCode": 27}, "hex": "001b"}
     (tmp_path / "vectors.jsonl").write_text(json.dumps(vector) + "\n")
@@ -96,6 +97,8 @@ def filled(broker: Broker) -> Iterator[Broker]:
     for name, partitions in TOPICS.items():
         broker.create_topic(name, partitions)
     run_line("printf 'a 1\\nb 2\\nc 3\\nd 4\\ne 5\\nf 6\\n' | kafkapy produce orders -f '%k %v\\n'", broker.bootstrap)
+    for group in ("billing", "audit"):
+        run_line(f"kafkapy group seek {group} -t orders --to start --yes", broker.bootstrap)
     with open_transaction(broker.port, "pictures", 0, "payments"):
         yield broker
 
