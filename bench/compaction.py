@@ -1,10 +1,10 @@
 """What compaction in the background costs those in the foreground: the p99 of small appends and reads, with and without.
 
-    python -m bench.compaction [--megabytes 1000] [--record-bytes 1000] [--rate BYTES_PER_SECOND] [--folder DIR]
+    python -m bench.compaction [--megabytes 1000] [--record-bytes 1000] [--generations 16] [--rate BYTES_PER_SECOND] [--folder DIR]
 
-A partition of that size, of which a sixteenth is worth keeping, is compacted by the broker's own cleaner, while the same loop appends
-to and reads from another partition at a steady pace. Each operation is timed from the moment when it was due, so that a loop that is
-held up shows in full.
+A partition of that size, which holds every key as often as there are generations, is compacted by the broker's own cleaner, while
+the same loop appends to and reads from another partition at a steady pace. Each operation is timed from the moment when it was due, so
+that a loop that is held up shows in full.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from kafkapy.server.cleaner import Cleaner
 from kafkapy.types import TopicPartition
 from kafkapy.wire.records import BatchBuilder
 
-GENERATIONS = 16
 BATCH_BYTES = 16 * 1024
 INTERVAL_S = 0.002
 BASELINE_S = 10.0
@@ -61,9 +60,9 @@ def open_partition(folder: str, name: str, **settings: str) -> Partition:
     return partition
 
 
-def fill(partition: Partition, megabytes: int, record_bytes: int) -> None:
+def fill(partition: Partition, megabytes: int, record_bytes: int, generations: int) -> None:
     """The same keys again and again, each time with all of them."""
-    count = max(1, megabytes * 1_000_000 // GENERATIONS // BATCH_BYTES)
+    count = max(1, megabytes * 1_000_000 // generations // BATCH_BYTES)
     key = 0
     value = os.urandom(max(1, record_bytes - 30))
     batches = []
@@ -73,7 +72,7 @@ def fill(partition: Partition, megabytes: int, record_bytes: int) -> None:
             builder.append(now_ms(), b"key-%012d" % key, value)
             key += 1
         batches.append(builder.build())
-    for _ in range(GENERATIONS):
+    for _ in range(generations):
         for batch in batches:
             partition.append_as_leader(batch, now_ms=now_ms())
     partition.log.roll(now_ms())
@@ -157,12 +156,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=int, default=1000)
     parser.add_argument("--record-bytes", type=int, default=1000)
+    parser.add_argument("--generations", type=int, default=16, help="one of so many records is worth keeping")
     parser.add_argument("--rate", type=float, default=1e300, help="log.cleaner.io.max.bytes.per.second")
     parser.add_argument("--folder", default=None, help="where to work; a temporary folder by default")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         back = open_partition(folder, "back")
-        fill(back, arguments.megabytes, arguments.record_bytes)
+        fill(back, arguments.megabytes, arguments.record_bytes, arguments.generations)
         back.log.update_config(CONFIGS.of({"segment.bytes": str(SEGMENT_BYTES), "cleanup.policy": "compact"}))
         front = open_partition(folder, "front")
         before = back.log.size_bytes
