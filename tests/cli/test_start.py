@@ -71,17 +71,25 @@ def test_what_is_wrong_is_one_line(started: list[BrokerConfig], args: tuple[str,
     assert message in result.err and "Traceback" not in result.err
 
 
-def test_a_reason_not_to_start_is_taken_out_of_its_groups(
-    started: list[BrokerConfig], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Tasks wrap what ends them; people read one line."""
+def test_a_reason_not_to_start_is_one_line(started: list[BrokerConfig], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the broker raises is told without a traceback."""
 
-    def fail(config: Any) -> int:
-        raise ExceptionGroup("tasks", [ExceptionGroup("tasks", [StartError("the port is taken")])])
+    def fail(config: Any) -> None:
+        raise StartError("the port is taken")
 
     monkeypatch.setattr("kafkapy.server.broker.run", fail)
     result = run("start")
     assert (result.code, result.err) == (1, "error: the port is taken\n")
+
+
+def test_a_reason_not_to_start_is_taken_out_of_its_groups() -> None:
+    """Tasks wrap what ends them; a single reason comes out as itself, several stay together."""
+    from kafkapy.server.broker import only_reason
+
+    reason = StartError("the port is taken")
+    assert only_reason(ExceptionGroup("tasks", [ExceptionGroup("tasks", [reason])])) is reason
+    both = ExceptionGroup("tasks", [reason, ValueError()])
+    assert only_reason(both) is both
 
 
 def test_only_the_command_itself_imports_the_server() -> None:
