@@ -3,14 +3,14 @@ that fails over, with requests and markers that arrive late, twice, or out of or
 
     python -m tests.transactions.simulation --seed 42           one seed, with what happened printed
     python -m tests.transactions.simulation --seeds 10000       many
-    python -m tests.transactions.simulation --late-v1           how many of the seeds find the weakness of V1
+    python -m tests.transactions.simulation --late-v1           how many seeds find the weakness of V1
 
 Partitions check producers as real ones do (kafkapy.log.producer_state). What must hold is in `Transaction.check` and in `Partition`: every
 transaction is wholly committed or wholly aborted, in every partition; none that was acknowledged is lost; nothing is appended for a
 producer that was replaced; nothing stays open.
 
-Requests of Transactions V2 are repeated at any time. V1 cannot tell an EndTxn that is late from one that means the next transaction
-(KAFKA-17754), so there a request is only repeated until it is answered.
+Requests of Transactions V2 are repeated at any time. V1 cannot tell an EndTxn that is late from one that means the next transaction: that
+is committed before its producer asks for it (KAFKA-17754). So requests of V1 are only repeated until they are answered, or with --late-v1.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ class Transaction:
         self.acknowledged: set[tuple[tuple[str, int], int]] = set()  # (partition, number of the batch)
         self.appended: set[tuple[tuple[str, int], int]] = set()
         self.ends: dict[tuple[tuple[str, int], int], bool] = {}  # batch -> committed
+        self.commit_asked = False
         self.told: bool | None = None  # what EndTxn was answered with NONE for
 
     def check(self) -> None:
@@ -58,6 +59,7 @@ class Transaction:
         assert self.acknowledged <= self.appended, f"{self.name}: acknowledged batches are lost"
         ends = set(self.ends.values())
         assert len(ends) <= 1, f"{self.name} is torn: {self.ends}"
+        assert self.commit_asked or True not in ends, f"{self.name} was committed, and nobody asked for it"
         assert self.told is None or ends <= {self.told}, f"{self.name} was told {self.told}, but ended with {ends}"
 
     def check_at_the_end(self) -> None:
@@ -448,6 +450,7 @@ class Simulation:
         version = client.version
         if (version == V1 and not client.announced) or (commit and not transaction.acknowledged):
             return  # clients know that there is nothing to end
+        transaction.commit_asked |= commit
 
         def request() -> Reply:
             return self.world.end(producer, commit=commit, transactional_id=transactional_id, version=version)
