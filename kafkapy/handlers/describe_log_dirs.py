@@ -20,7 +20,10 @@ from kafkapy.wire.messages.describe_log_dirs import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kafkapy.log.data_folder import DataFolder
+    from kafkapy.log.partition import Partition
 
 
 def handle(context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
@@ -30,25 +33,33 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Describe
         wanted = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
     logs = context.broker.logs
     by_folder: dict[str, dict[str, DescribeLogDirsTopic]] = {folder.path: {} for folder in logs.folders}
-    for name in logs.partitions():
-        if wanted is not None and name not in wanted:
+    for name, replica in _replicas(context, wanted):
+        untouched = not logs.contains(
+            name
+        )  # its folder comes with its first record; Apache Kafka shows it from the start
+        folder = logs.folder_for_next() if untouched else logs.data_folder(name)
+        if folder is None:
             continue
-        replica = context.broker.replicas.find(name.topic, name.partition)
-        if replica is None:
-            continue
-        topics = by_folder[logs.data_folder(name).path]
-        topic = topics.setdefault(name.topic, DescribeLogDirsTopic(name=name.topic))
-        log = replica.log
-        topic.partitions.append(
-            DescribeLogDirsPartition(
-                partition_index=name.partition,
-                partition_size=log.size_bytes,
-                offset_lag=max(0, replica.high_watermark - log.log_end_offset),
-            )
-        )
+        topic = by_folder[folder.path].setdefault(name.topic, DescribeLogDirsTopic(name=name.topic))
+        partition = DescribeLogDirsPartition(partition_index=name.partition)
+        if not untouched:
+            partition.partition_size = replica.log.size_bytes
+            partition.offset_lag = max(0, replica.high_watermark - replica.log.log_end_offset)
+        topic.partitions.append(partition)
     return DescribeLogDirsResponse(
         results=[_result(folder, list(by_folder[folder.path].values())) for folder in logs.folders]
     )
+
+
+def _replicas(
+    context: RequestContext, wanted: set[TopicPartition] | None
+) -> Iterator[tuple[TopicPartition, Partition]]:
+    """Those of this broker's replicas that are asked for."""
+    for topic in context.broker.replicas.topics.values():
+        for index, replica in topic.partitions.items():
+            name = TopicPartition(topic.name, index)
+            if wanted is None or name in wanted:
+                yield name, replica
 
 
 def _result(folder: DataFolder, topics: list[DescribeLogDirsTopic]) -> DescribeLogDirsResult:

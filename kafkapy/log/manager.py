@@ -172,12 +172,15 @@ class LogManager:
         folder.partition_count -= 1
         return path
 
-    def _folder_for_new(self, topic_partition: TopicPartition) -> DataFolder:
-        """The data folder with the fewest partitions."""
+    def folder_for_next(self) -> DataFolder | None:
+        """The data folder with the fewest partitions, where the next new one goes; None if all of them have failed."""
         usable = [folder for folder in self.folders if folder.failure is None]
-        if not usable:
+        return min(usable, key=lambda candidate: candidate.partition_count, default=None)
+
+    def _folder_for_new(self, topic_partition: TopicPartition) -> DataFolder:
+        folder = self.folder_for_next()
+        if folder is None:
             raise self.folders[0].failure or StorageError("", "there is no data folder")
-        folder = min(usable, key=lambda candidate: candidate.partition_count)
         folder.begin_partition(topic_partition)
         self._folder_of[topic_partition] = folder
         return folder
