@@ -140,6 +140,7 @@ class Cleaner:
             if dirty is not None and dirty.dirty_ratio > best_ratio:
                 best, best_ratio = partition, dirty.dirty_ratio
         await self._forget_deleted(compacted)
+        self._uncleanable = {name: opened for name, opened in self._uncleanable.items() if name in compacted}
         # Others ran meanwhile, so the winner is asked once more.
         opened = best.opened if best is not None else None
         dirty = self._due(best, opened) if best is not None and opened is not None else None
@@ -191,7 +192,7 @@ class Cleaner:
         worker: Worker | None = None
         is_idle = False
         try:
-            worker = self._idle.pop() if self._idle else await Worker.start()
+            worker = await self._worker()
             rate = self.config.log_cleaner_io_max_bytes_per_second / max(1, self.config.log_cleaner_threads)
             await worker.send({**job.task._asdict(), "bytes_per_second": rate})
             stats = await self._follow(worker, partition, job)
@@ -218,6 +219,15 @@ class Cleaner:
                 self._discard_unfinished(job)
             self._busy.discard(partition)
             self._round_over.set()
+
+    async def _worker(self) -> Worker:
+        """One that waits for work, or a new one. What killed an idle one is not the fault of the log that comes next."""
+        while self._idle:
+            worker = self._idle.pop()
+            if worker.is_alive:
+                return worker
+            await worker.stop()
+        return await Worker.start()
 
     async def _follow(self, worker: Worker, partition: Partition, job: CompactionJob) -> CompactionStats | None:
         """Carry out what the worker says until it is done; None when it could not be."""

@@ -47,6 +47,11 @@ class Worker:
         return cls(process)
 
     @property
+    def is_alive(self) -> bool:
+        """Whether the process still runs."""
+        return self._process.poll() is None
+
+    @property
     def pid(self) -> int:
         """For those who look at it from outside."""
         return self._process.pid

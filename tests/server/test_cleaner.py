@@ -174,6 +174,25 @@ def test_killed_process_costs_one_log_and_not_the_cleaner(
     assert len(visible(setup.log, True)) == 200
 
 
+def test_process_that_dies_while_it_has_nothing_to_do_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log that comes next is not to blame."""
+    setup = Setup(tmp_path)
+    setup.fill()
+    workers = seen_workers(monkeypatch)
+
+    async def watch(nursery: trio.Nursery) -> None:
+        await until(lambda: (tmp_path / CHECKPOINT).exists() and bool(setup.cleaner._idle))
+        os.kill(workers[0].pid, signal.SIGKILL)
+        await workers[0]._process.wait()
+        setup.fill()
+        await until(lambda: (tmp_path / CHECKPOINT).read_text().endswith("orders 0 400\n"))
+
+    setup.run(watch)
+    assert len(workers) == 2 and not setup.cleaner._uncleanable
+
+
 def seen_workers(monkeypatch: pytest.MonkeyPatch) -> list[Worker]:
     """The processes that are started from now on."""
     workers: list[Worker] = []
