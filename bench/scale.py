@@ -13,7 +13,7 @@ from bench.raw import (
     create_topic,
     one_record,
     percentile,
-    produce,
+    produce_first,
     produce_request,
     round_trips,
     start_and_wait,
@@ -89,7 +89,7 @@ def many_partitions(peer: Peer, sizes: Sizes) -> dict[str, float]:
         create_topic(connection, f"many-{number}", count)
         for first in range(0, count, PARTITIONS_PER_REQUEST):
             wanted = range(first, min(first + PARTITIONS_PER_REQUEST, count))
-            produce(connection, produce_request(f"many-{number}", wanted, batch))
+            produce_first(connection, produce_request(f"many-{number}", wanted, batch))
     connection.close()
     peer.stop()
     seconds = start_and_wait(peer)
