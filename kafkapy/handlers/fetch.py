@@ -236,7 +236,11 @@ class _Fetch:
             records=b"",
         )
         if result.records.size:
-            result.records.pin()
+            try:
+                result.records.pin()
+            except StorageError as error:
+                self._context.broker.storage_failed(error)
+                return self._partition_data(position, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
             data.records = result.records
         if self._committed_only:
             data.aborted_transactions = [

@@ -88,6 +88,7 @@ class Broker:
         self.failure: BaseException | None = None
         self.port = 0
         self._cleaner: Cleaner | None = None
+        self._chores = trio.CancelScope()
         self._stop = trio.Event()
         self._token: trio.lowlevel.TrioToken | None = None
 
@@ -159,7 +160,7 @@ class Broker:
         config = self.config
         self.waiting = Waiting(self.clock_ms)
         self.deleter = maintenance.Deleter(nursery)
-        self.flusher = Flusher(nursery, self.clock_ms, self._flushed, self.storage_failed)
+        self.flusher = Flusher(nursery, self.clock_ms, self._flushed, self._partition_failed)
         self.replicas = Replicas()
         self.producer_ids = ProducerIds(self._request_producer_ids)
         self.coordinators = Coordinators(self, nursery)
@@ -181,7 +182,7 @@ class Broker:
         self.dispatcher = Dispatcher(self, self.waiting, self.clock_ms, self.server.connection_closed)
         nursery.start_soon(self.server.serve, self.dispatcher)
         nursery.start_soon(self._run_cleaner)
-        maintenance.start(self, nursery)
+        nursery.start_soon(self._run_chores)
 
     def _join_cluster(self) -> trio.Event:
         """Publish the metadata on disk, then join the quorum. The event is set once this broker is unfenced, or has failed."""
@@ -223,6 +224,11 @@ class Broker:
             raise StartError(str(error)) from error
         self.metadata.register(self._identity())
         return self._unfenced
+
+    async def _run_chores(self) -> None:
+        with self._chores:
+            async with trio.open_nursery() as nursery:
+                maintenance.start(self, nursery)
 
     async def _run_cleaner(self) -> None:
         """Compaction has nothing to do in a broker's first second, so not even its code is loaded before that is over."""
@@ -289,8 +295,11 @@ class Broker:
             self.coordinators.resign_all()
             self.waiting.expire_all()
             await self.server.stop()
+            # No log may change, nor any thread use its files, while they are closed in a thread.
+            self._chores.cancel()
             if self._cleaner is not None:
-                await self._cleaner.stop()  # No log may change while they are closed in a thread.
+                await self._cleaner.stop()
+            await self.flusher.wait_idle()
             await trio.to_thread.run_sync(self.metadata.stop)
             if self.failure is None:
                 close = partial(self.logs.close, self.clock_ms(), self.metadata.broker_epoch, self._high_watermarks())
@@ -341,6 +350,11 @@ class Broker:
         """See BrokerView."""
         self.replica_manager.storage_failed(error)
 
+    def _partition_failed(self, partition: Partition, error: StorageError) -> None:
+        """Work on a log failed. One whose topic was deleted meanwhile has no files any more, which is no fault of the disk."""
+        if self.replicas.find(*partition.topic_partition) is partition:
+            self.storage_failed(error)
+
     # ---- chores, called by maintenance.py
 
     async def sweep_retention(self) -> None:
@@ -352,7 +366,7 @@ class Broker:
 
         # Idle logs too: what nobody has touched since the start grows old like the rest.
         stored = [one for one in self.replicas.all_partitions() if self.logs.contains(one.topic_partition)]
-        await maintenance.in_slices(stored, visit, self.storage_failed)
+        await maintenance.in_slices(stored, visit, self._partition_failed)
 
     async def sweep_flushes(self) -> None:
         """Flush logs whose flush.ms is over."""
@@ -380,7 +394,7 @@ class Broker:
 
     async def _visit_partitions(self, visit: Callable[[Partition], None]) -> None:
         opened = [partition for partition in self.replicas.all_partitions() if partition.opened is not None]
-        await maintenance.in_slices(opened, visit, self.storage_failed)
+        await maintenance.in_slices(opened, visit, self._partition_failed)
 
 
 def _raise_open_files_limit() -> None:

@@ -84,8 +84,8 @@ class Connection:
         self.sock = sock
         self.listener_name = listener_name
         host, port = sock.getsockname()[:2]
-        self.local_address: tuple[str, int] = (_plain(host), port)
-        self.client_host = _plain(sock.getpeername()[0])
+        self.local_address: tuple[str, int] = (plain_address(host), port)
+        self.client_host = plain_address(sock.getpeername()[0])
         self.closing = False
         self.last_active = trio.current_time()
         self.max_frame = max_frame
@@ -154,8 +154,7 @@ class Connection:
     async def _answer_open_requests(self) -> None:
         """The broker stops: requests that were read are still answered, and their answers written."""
         while not self.closing and (self._slots or self._draining):
-            self._progress = self._progress or trio.Event()
-            await self._progress.wait()
+            await self._next_progress()
 
     async def _make_room(self) -> int:
         """See that the buffer can take the frame that has begun, and say how many bytes to ask for."""
@@ -181,15 +180,17 @@ class Connection:
 
     async def _grow(self, needed: int) -> None:
         size = max(needed, 2 * len(self._view)) if needed < CONNECTION_BUFFER_BYTES_KEPT else needed
-        await self._pool.reserve(size)
-        held = self._view[self._start : self._end]
-        view = memoryview(bytearray(size))
-        view[: len(held)] = held
+        # What it has goes back first: connections that hold memory while they wait for more would wait for each other for ever.
+        self._view = memoryview(bytearray(self._view[self._start : self._end]))
+        self._start, self._end = 0, len(self._view)
         if self._reserved:
             self._pool.release(self._reserved)
+            self._reserved = 0
+        await self._pool.reserve(size)
         self._reserved = size
+        view = memoryview(bytearray(size))
+        view[: self._end] = self._view
         self._view = view
-        self._start, self._end = 0, len(held)
 
     def shrink(self) -> None:
         """Give a large buffer back while nothing is in it; the broker's sweep asks idle connections for this."""
@@ -218,13 +219,14 @@ class Connection:
                 start = frame + size
                 dispatcher.handle(self, view, frame, start, now_ms)
         finally:
+            # Also when this frame ends the connection: those before it have answers, and may be what others wait for.
             self._start = start
             if self._out:
                 self.flush()
+            if dispatcher.waiting.marked:
+                dispatcher.waiting.settle()
         if start == end and self._reserved and self._pool.contended:
             self.shrink()
-        if dispatcher.waiting.marked:
-            dispatcher.waiting.settle()
 
     def answer(self, call: Call, response: Any) -> None:
         """Put an answer into the queue; it leaves with the next flush, after everything that came before it."""
@@ -264,9 +266,12 @@ class Connection:
     async def _wait_progress(self) -> None:
         """Read nothing while too many answers are outstanding or the peer does not take those that are there."""
         while not self.closing and (self._draining or len(self._slots) >= CONNECTION_WAITS_MAX):
-            if self._progress is None:
-                self._progress = trio.Event()
-            await self._progress.wait()
+            await self._next_progress()
+
+    async def _next_progress(self) -> None:
+        if self._progress is None:
+            self._progress = trio.Event()
+        await self._progress.wait()
 
     def _signal_progress(self) -> None:
         if self._progress is not None:
@@ -353,6 +358,8 @@ class Connection:
         try:
             while not self.closing and not self._write_backlog():
                 await trio.lowlevel.wait_writable(self.sock)
+        except trio.ClosedResourceError:
+            log.debug("closed before its answers were taken", extra={"client": self.client_host})
         except OSError as error:
             self._lost(error)
         finally:
@@ -406,6 +413,6 @@ class Connection:
         self._dispatcher.connection_closed(self)
 
 
-def _plain(host: str) -> str:
+def plain_address(host: str) -> str:
     """An IPv4 peer of a dual-stack socket looks like ::ffff:127.0.0.1; to people and to clients it is 127.0.0.1."""
     return host.removeprefix("::ffff:")

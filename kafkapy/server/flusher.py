@@ -31,7 +31,7 @@ class Flusher:
         nursery: trio.Nursery,
         clock_ms: Callable[[], int],
         flushed: Callable[[Partition], None],
-        failed: Callable[[StorageError], None],
+        failed: Callable[[Partition, StorageError], None],
     ) -> None:
         self._nursery = nursery
         self._clock_ms = clock_ms
@@ -40,6 +40,7 @@ class Flusher:
         self._limiter = trio.CapacityLimiter(PARALLEL_FLUSHES)
         # Partitions being flushed; True when somebody has asked again meanwhile.
         self._running: dict[Partition, bool] = {}
+        self._idle: trio.Event | None = None
 
     def request(self, partition: Partition) -> None:
         """Make everything that the partition's log holds now durable, soon."""
@@ -49,7 +50,20 @@ class Flusher:
         self._running[partition] = False
         self._nursery.start_soon(self._flush, partition)
 
+    async def wait_idle(self) -> None:
+        """Until no thread is flushing. The broker stops: files must not be closed under an fsync."""
+        while self._running:
+            self._idle = trio.Event()
+            await self._idle.wait()
+
     async def _flush(self, partition: Partition) -> None:
+        try:
+            await self._flush_while_asked(partition)
+        finally:
+            if not self._running and self._idle is not None:
+                self._idle.set()
+
+    async def _flush_while_asked(self, partition: Partition) -> None:
         again = True
         while again:
             self._running[partition] = False
@@ -61,8 +75,9 @@ class Flusher:
                 finally:
                     work.finish(self._clock_ms())
             except StorageError as error:
-                self._failed(error)
-                self._running.pop(partition)
+                del self._running[partition]
+                self._failed(partition, error)
+                self._flushed(partition)  # Whoever waits for it is told that it failed.
                 return
             again = self._running[partition]
             if not again:

@@ -46,7 +46,7 @@ async def _every(seconds: float, chore: Callable[[], Awaitable[None]]) -> None:
 
 
 async def in_slices(
-    partitions: list[Partition], visit: Callable[[Partition], None], failed: Callable[[StorageError], None]
+    partitions: list[Partition], visit: Callable[[Partition], None], failed: Callable[[Partition, StorageError], None]
 ) -> None:
     """Visit every partition, giving way now and then; a failed disk is reported and the walk goes on."""
     for position, partition in enumerate(partitions):
@@ -56,7 +56,7 @@ async def in_slices(
         try:
             visit(partition)
         except StorageError as error:
-            failed(error)
+            failed(partition, error)
 
 
 class Deleter:

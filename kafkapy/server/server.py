@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from kafkapy.errors import StartError
-from kafkapy.server.connection import Connection
+from kafkapy.server.connection import Connection, plain_address
 
 if TYPE_CHECKING:
     from kafkapy.config.broker_config import BrokerConfig, Listener
@@ -76,18 +76,17 @@ class Server:
         self, listener: Listener, listening: socket.socket, dispatcher: Dispatcher, nursery: trio.Nursery
     ) -> None:
         while not self.stopping:
-            if len(self._connections) >= self.config.max_connections:
+            if self._is_full:
                 # As Kafka does, new connections wait in the kernel's backlog until one closes.
-                self._room = trio.Event()
-                await self._room.wait()
+                await self._a_close()
                 continue
             try:
                 await trio.lowlevel.wait_readable(listening)
                 for _ in range(ACCEPTS_PER_TURN):
-                    sock, address = listening.accept()
-                    self._admit(sock, address[0], listener, dispatcher, nursery)
-                    if len(self._connections) >= self.config.max_connections:
+                    if self._is_full:  # another listener may have taken the last place meanwhile
                         break
+                    sock, address = listening.accept()
+                    self._admit(sock, plain_address(address[0]), listener, dispatcher, nursery)
             except BlockingIOError:
                 continue
             except trio.ClosedResourceError:
@@ -132,6 +131,16 @@ class Server:
             self._room = None
 
     @property
+    def _is_full(self) -> bool:
+        return len(self._connections) >= self.config.max_connections
+
+    async def _a_close(self) -> None:
+        """Wait until a connection closes. Several may wait: all of them share one event."""
+        if self._room is None:
+            self._room = trio.Event()
+        await self._room.wait()
+
+    @property
     def connection_count(self) -> int:
         """Open connections, for metrics and tests."""
         return len(self._connections)
@@ -165,10 +174,11 @@ class Server:
             connection.stop_reading()
         with trio.move_on_after(STOP_GRACE_S):
             while self._connections:
-                self._room = trio.Event()
-                await self._room.wait()
+                await self._a_close()
         for connection in tuple(self._connections):
             connection.close()
+        while self._connections:  # Their tasks let go of segment files, which are closed after this.
+            await self._a_close()
 
 
 def _addresses(host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:
