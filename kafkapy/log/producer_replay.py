@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING
 
 from kafkapy.log.producer_state import ProducedBatch, ProducerTable
 from kafkapy.log.segment import Segment
-from kafkapy.wire.record_batch import CONTROL, BatchHeader
+from kafkapy.wire.record_batch import BATCH_HEADER_BYTES, CONTROL, BatchHeader
 
 if TYPE_CHECKING:
     from kafkapy.wire.records import EndTxnMarker
+
+# An uncompressed batch of one marker: lengths as one-byte varints, then the key (version, type) and the value (version, coordinator epoch).
+#   record length, attributes, timestamp delta, offset delta, key length, key version | type | value length | version | epoch | headers
+_PLAIN_MARKER = struct.Struct(">BBBBBhhBhiB")
+_PLAIN_MARKER_BATCH_BYTES = BATCH_HEADER_BYTES + _PLAIN_MARKER.size
+_PLAIN_MARKER_SHAPE = (2 * 16, 0, 0, 0, 2 * 4, 0, 2 * 6, 0, 0)
 
 
 def replay(
@@ -37,8 +44,15 @@ def replay(
 
 def read_marker(batch: memoryview | bytes | bytearray, header: BatchHeader) -> EndTxnMarker | None:
     """The transaction marker in a control batch; None where it holds another kind of control record."""
-    from kafkapy.wire.records import read_end_txn_marker, read_records
+    from kafkapy.wire.records import EndTxnMarker, read_end_txn_marker, read_records
 
+    # Every broker writes markers in this one form, and each transaction has as many of them as partitions.
+    if header.size == _PLAIN_MARKER_BATCH_BYTES and not header.codec:
+        *lengths, kind, value_size, version, coordinator_epoch, headers = _PLAIN_MARKER.unpack_from(
+            batch, BATCH_HEADER_BYTES
+        )
+        if (*lengths, value_size, version, headers) == _PLAIN_MARKER_SHAPE and 0 <= kind <= 1:
+            return EndTxnMarker(bool(kind), coordinator_epoch)
     for record in read_records(batch, 0, header):
         return read_end_txn_marker(record)
     return None

@@ -146,6 +146,10 @@ class Driver:
         except StorageError as error:
             self._broker.storage_failed(error)
             return
+        except KafkaError as error:
+            # Half a state would be worse than none: what lives in this partition stays "loading" until somebody has repaired the log.
+            log.error("%s cannot be loaded: %s", partition.topic_partition, error)
+            return
         if self._epochs.get(index) == epoch:
             self.coordinator.loaded(index, self._broker.clock_ms())
             self._broker.waiting.settle()
