@@ -103,7 +103,7 @@ def test_idempotent_records_survive_kills_once_and_in_order() -> None:
     with Broker(topics={"numbers": PARTITIONS}, process=True) as broker:
         producer = NumberedProducer(broker.bootstrap, "numbers", "all")
         producer.start()
-        for round_ in range(1, ROUNDS + 1):
+        for _ in range(ROUNDS):
             producer.wait_for(producer.count + RECORDS_BEFORE_KILL)
             broker.kill()
             broker.start()
@@ -111,7 +111,6 @@ def test_idempotent_records_survive_kills_once_and_in_order() -> None:
         producer.stop()
         assert not producer.failures
         assert stored(broker, "numbers") == producer.acknowledged
-        assert round_ == ROUNDS
 
 
 @pytest.mark.slow

@@ -39,13 +39,17 @@ def test_max_connections_per_ip() -> None:
 
 def test_idle_connections_are_closed() -> None:
     """Who says nothing for connections.max.idle.ms is closed; who waits for an answer is not."""
-    with Broker(topics={"t": 1}, config={"connections.max.idle.ms": "150"}) as broker:
-        with connected(broker.bootstrap) as waiting, connected(broker.bootstrap) as idle:
-            waiting.send(fetch("t", fetch_partition(), max_wait_ms=800), 12)
-            assert is_served(idle)
-            assert idle.is_closed()
-            assert waiting.receive().responses[0].partitions[0].error_code == 0
-            assert waiting.is_closed()
+    config = {"connections.max.idle.ms": "150"}
+    with (
+        Broker(topics={"t": 1}, config=config) as broker,
+        connected(broker.bootstrap) as idle,
+        connected(broker.bootstrap) as waiting,
+    ):
+        waiting.send(fetch("t", fetch_partition(), max_wait_ms=800), 12)
+        assert is_served(idle)
+        assert idle.is_closed()
+        assert waiting.receive().responses[0].partitions[0].error_code == 0
+        assert waiting.is_closed()
 
 
 def test_socket_request_max_bytes() -> None:
@@ -61,43 +65,47 @@ def test_socket_request_max_bytes() -> None:
 def test_queued_max_request_bytes() -> None:
     """Large frames wait, unread, while others fill the memory for requests; small ones and other clients go on."""
     large = encode(produce("t", batch(bytes(600_000))), 9)
-    with Broker(topics={"t": 1}, config={"queued.max.request.bytes": "1000000"}) as broker:
-        with (
-            connected(broker.bootstrap) as holder,
-            connected(broker.bootstrap) as waiting,
-            connected(broker.bootstrap) as small,
-        ):
-            holder.send_bytes(large[:100_000])
-            wait_until(lambda: broker.parts.server._pool.used_bytes > 0)
-            waiting.send_bytes(large)
-            assert waiting.is_silent()
-            assert is_served(small)
-            small.request(produce("t", batch(b"a" * 100)), 9)
-            holder.send_bytes(large[100_000:])
-            holder.receive_frame()
-            waiting.receive_frame()
-            wait_until(lambda: broker.parts.server._pool.used_bytes <= 1_000_000)
+    with (
+        Broker(topics={"t": 1}, config={"queued.max.request.bytes": "1000000"}) as broker,
+        connected(broker.bootstrap) as holder,
+        connected(broker.bootstrap) as waiting,
+        connected(broker.bootstrap) as small,
+    ):
+        holder.send_bytes(large[:100_000])
+        wait_until(lambda: broker.parts.server._pool.used_bytes > 0)
+        waiting.send_bytes(large)
+        assert waiting.is_silent()
+        assert is_served(small)
+        small.request(produce("t", batch(b"a" * 100)), 9)
+        holder.send_bytes(large[100_000:])
+        holder.receive_frame()
+        waiting.receive_frame()
+        wait_until(lambda: broker.parts.server._pool.used_bytes <= 1_000_000)
 
 
 def test_a_frame_larger_than_the_whole_pool_is_let_in_alone() -> None:
     """queued.max.request.bytes below the size of a request slows it down but does not shut it out."""
-    with Broker(topics={"t": 1}, config={"queued.max.request.bytes": "10000"}) as broker:
-        with connected(broker.bootstrap) as wire:
-            answer = wire.request(produce("t", batch(bytes(600_000))), 9)
-            assert answer.responses[0].partition_responses[0].error_code == 0
+    with (
+        Broker(topics={"t": 1}, config={"queued.max.request.bytes": "10000"}) as broker,
+        connected(broker.bootstrap) as wire,
+    ):
+        answer = wire.request(produce("t", batch(bytes(600_000))), 9)
+        assert answer.responses[0].partition_responses[0].error_code == 0
 
 
 def test_a_holder_that_leaves_gives_its_memory_back() -> None:
     """A client that stalls in a large frame and then vanishes does not keep the others out."""
     large = encode(produce("t", batch(bytes(600_000))), 9)
-    with Broker(topics={"t": 1}, config={"queued.max.request.bytes": "1000000"}) as broker:
-        with connected(broker.bootstrap) as waiting:
-            with connected(broker.bootstrap) as holder:
-                holder.send_bytes(large[:1000])
-                wait_until(lambda: broker.parts.server._pool.used_bytes > 0)
-                waiting.send_bytes(large)
-                assert waiting.is_silent()
-            waiting.receive_frame()
+    with (
+        Broker(topics={"t": 1}, config={"queued.max.request.bytes": "1000000"}) as broker,
+        connected(broker.bootstrap) as waiting,
+    ):
+        with connected(broker.bootstrap) as holder:
+            holder.send_bytes(large[:1000])
+            wait_until(lambda: broker.parts.server._pool.used_bytes > 0)
+            waiting.send_bytes(large)
+            assert waiting.is_silent()
+        waiting.receive_frame()
 
 
 def test_large_buffers_are_given_back() -> None:

@@ -48,9 +48,11 @@ def test_all_of_ipv4() -> None:
 
 def test_a_name_is_resolved() -> None:
     """localhost is served at all its addresses."""
-    with Broker(config={"listeners": "PLAINTEXT://localhost:0"}) as broker:
-        with socket.create_connection(("localhost", broker.port)):
-            assert told("127.0.0.1", broker.port) == [("127.0.0.1", broker.port)]
+    with (
+        Broker(config={"listeners": "PLAINTEXT://localhost:0"}) as broker,
+        socket.create_connection(("localhost", broker.port)),
+    ):
+        assert told("127.0.0.1", broker.port) == [("127.0.0.1", broker.port)]
 
 
 def test_several_listeners() -> None:
