@@ -78,7 +78,15 @@ class KafkaBroker:
         )
         with open(self.root / "output", "wb") as output:
             self._process = subprocess.Popen(
-                ["java", f"-Xmx{self._heap}", f"-Dlog4j2.configurationFile={self.root}/log4j2.yaml", "-cp", classpath, "kafka.Kafka", str(self._properties)],
+                [
+                    "java",
+                    f"-Xmx{self._heap}",
+                    f"-Dlog4j2.configurationFile={self.root}/log4j2.yaml",
+                    "-cp",
+                    classpath,
+                    "kafka.Kafka",
+                    str(self._properties),
+                ],
                 stdout=output,
                 stderr=output,
             )

@@ -111,6 +111,19 @@ def cargo_program(source: Path, name: str) -> Path:
     return _built(source, "rust", make) / name
 
 
+def java_program(source: Path) -> str:
+    """The class path of the programs in a folder with a pom.xml, their dependencies included; built anew when the source changes."""
+    mvn, javac = program("mvn", "https://maven.apache.org"), program("javac", "a JDK, version 17 or later")
+
+    def make(out: Path) -> None:
+        fetch = f'"{mvn}" -q -B -f "{source}/pom.xml" dependency:copy-dependencies -DoutputDirectory="{out}/libs"'
+        build = f'"{javac}" -cp "{out}/libs/*" -d "{out}/classes" "{source}"/*.java'
+        _install(["sh", "-c", f"{fetch} && {build}"], out)
+
+    folder = _built(source, "java", make)
+    return f"{folder}/classes:{folder}/libs/*"
+
+
 def checks(file: Path, pattern: str = r"^(?:async )?def check_(\w+)") -> list[str]:
     """The names of the checks in a client's own program, so that each is a row of the matrix."""
     return re.findall(pattern, file.read_text(), re.MULTILINE)

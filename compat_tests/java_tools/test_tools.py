@@ -39,7 +39,9 @@ def java(bootstrap: str) -> Java:
 
     def run(tool: str, *arguments: str, stdin: str = "", check: bool = True) -> str:
         main = tool if "." in tool and tool[0].islower() and tool.startswith("kafka.") else TOOLS + tool
-        return tools.run(command(main, "--bootstrap-server", bootstrap, *arguments), stdin=stdin, timeout_s=90, check=check)
+        return tools.run(
+            command(main, "--bootstrap-server", bootstrap, *arguments), stdin=stdin, timeout_s=90, check=check
+        )
 
     return run
 
@@ -68,7 +70,10 @@ def test_console_consumer_in_a_group(target: Target, java: Java, topic: str, uni
         java("ConsoleProducer", "--topic", topic, stdin="\n".join(text) + "\n")
         options = ("--group", group, "--command-property", f"group.protocol={protocol}")
         assert sorted(consume(java, topic, len(text), *options)) == text
-    rows = [line.split() for line in java("consumer.group.ConsumerGroupCommand", "--describe", "--group", group).splitlines()]
+    rows = [
+        line.split()
+        for line in java("consumer.group.ConsumerGroupCommand", "--describe", "--group", group).splitlines()
+    ]
     lags = [(row[3], row[5]) for row in rows if len(row) > 5 and row[1] == topic]
     assert sum(int(offset) for offset, _ in lags if offset != "-") == 4 and {lag for _, lag in lags} <= {"0", "-"}
 
@@ -77,7 +82,11 @@ def test_keys_and_headers(java: Java, topic: str) -> None:
     """Parsed on the way in, printed on the way out."""
     reader = ["--reader-property", "parse.key=true", "--reader-property", "parse.headers=true"]
     java("ConsoleProducer", "--topic", topic, *reader, stdin="h1:v1,h2:v2\tkey\tvalue\n")
-    shown = [part for name in ("key", "headers", "timestamp", "offset") for part in ("--formatter-property", f"print.{name}=true")]
+    shown = [
+        part
+        for name in ("key", "headers", "timestamp", "offset")
+        for part in ("--formatter-property", f"print.{name}=true")
+    ]
     (line,) = consume(java, topic, 1, *shown)
     assert line.startswith("CreateTime:") and line.endswith("Offset:0\th1:v1,h2:v2\tkey\tvalue")
 
@@ -91,7 +100,18 @@ def test_read_committed_console_consumer(java: Java, topic: str) -> None:
 def test_topic_tool(java: Java, unique) -> None:
     """kafka-topics: create, describe, alter, list, delete."""
     name = unique("tooled")
-    java("TopicCommand", "--create", "--topic", name, "--partitions", "3", "--replication-factor", "1", "--config", "retention.ms=60000")
+    java(
+        "TopicCommand",
+        "--create",
+        "--topic",
+        name,
+        "--partitions",
+        "3",
+        "--replication-factor",
+        "1",
+        "--config",
+        "retention.ms=60000",
+    )
     described = java("TopicCommand", "--describe", "--topic", name)
     assert "PartitionCount: 3" in described and "retention.ms=60000" in described and described.count("Leader: 1") == 3
     java("TopicCommand", "--alter", "--topic", name, "--partitions", "5")
@@ -111,12 +131,20 @@ def test_topic_tool_reports_trouble(java: Java) -> None:
 def test_config_tool(java: Java, topic: str) -> None:
     """kafka-configs for topics and brokers."""
     entity = ("--entity-type", "topics", "--entity-name", topic)
-    java("kafka.admin.ConfigCommand", *entity, "--alter", "--add-config", "retention.ms=12345,cleanup.policy=[compact,delete]")
+    java(
+        "kafka.admin.ConfigCommand",
+        *entity,
+        "--alter",
+        "--add-config",
+        "retention.ms=12345,cleanup.policy=[compact,delete]",
+    )
     described = java("kafka.admin.ConfigCommand", *entity, "--describe")
     assert "retention.ms=12345" in described and "cleanup.policy=compact,delete" in described
     java("kafka.admin.ConfigCommand", *entity, "--alter", "--delete-config", "retention.ms")
     assert "retention.ms" not in java("kafka.admin.ConfigCommand", *entity, "--describe")
-    everything = java("kafka.admin.ConfigCommand", "--entity-type", "brokers", "--entity-name", "1", "--describe", "--all")
+    everything = java(
+        "kafka.admin.ConfigCommand", "--entity-type", "brokers", "--entity-name", "1", "--describe", "--all"
+    )
     assert "num.partitions=2" in everything and "STATIC_BROKER_CONFIG" in everything
 
 
@@ -165,7 +193,14 @@ def test_log_dirs_tool(java: Java, topic: str) -> None:
 
 def test_delete_records_tool(java: Java, topic: str, tmp_path: Path) -> None:
     """kafka-delete-records moves the beginning."""
-    java("ConsoleProducer", "--topic", topic, "--command-property", "partitioner.class=" + ROUND_ROBIN, stdin="a\nb\nc\nd\n")
+    java(
+        "ConsoleProducer",
+        "--topic",
+        topic,
+        "--command-property",
+        "partitioner.class=" + ROUND_ROBIN,
+        stdin="a\nb\nc\nd\n",
+    )
     wanted = tmp_path / "wanted.json"
     wanted.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 0, "offset": -1}], "version": 1}))
     java("DeleteRecordsCommand", "--offset-json-file", str(wanted))
@@ -215,7 +250,9 @@ def test_quorum_tool(target: Target, java: Java) -> None:
 def test_leader_election_tool(target: Target, java: Java, topic: str) -> None:
     """kafka-leader-election finds nothing to do on one node."""
     target.require(ELECT_LEADERS, "ElectLeaders")
-    shown = java("LeaderElectionCommand", "--election-type", "preferred", "--topic", topic, "--partition", "0", check=False)
+    shown = java(
+        "LeaderElectionCommand", "--election-type", "preferred", "--topic", topic, "--partition", "0", check=False
+    )
     assert "Valid replica already elected" in shown
 
 
@@ -242,7 +279,9 @@ def test_performance_tools(java: Java, topic: str) -> None:
 
 def test_verifiable_producer(java: Java, topic: str) -> None:
     """The system tests' producer sees every acknowledgement."""
-    lines = [json.loads(line) for line in java("VerifiableProducer", "--topic", topic, "--max-messages", "500").splitlines()]
+    lines = [
+        json.loads(line) for line in java("VerifiableProducer", "--topic", topic, "--max-messages", "500").splitlines()
+    ]
     assert sum(line["name"] == "producer_send_success" for line in lines) == 500
     assert {"startup_complete", "shutdown_complete"} <= {line["name"] for line in lines}
 
@@ -270,7 +309,9 @@ def test_verifiable_consumer(java: Java, bootstrap: str, topic: str, unique) -> 
 
 def test_end_to_end_latency_tool(java: Java, topic: str) -> None:
     """Produce one, read one, a hundred times."""
-    shown = java("EndToEndLatency", "--topic", topic, "--num-records", "100", "--producer-acks", "1", "--record-size", "100")
+    shown = java(
+        "EndToEndLatency", "--topic", topic, "--num-records", "100", "--producer-acks", "1", "--record-size", "100"
+    )
     assert "Avg latency" in shown
 
 
@@ -278,10 +319,19 @@ def test_dump_log_reads_our_segments(target: Target, java: Java, topic: str) -> 
     """kafka-dump-log finds every record and nothing wrong in the files, indexes included."""
     if target.data_dir is None:
         pytest.skip("the data of this target is not on this machine")
-    java("ConsoleProducer", "--topic", topic, "--compression-codec", "zstd", stdin="".join(f"record {n}\n" for n in range(50)))
+    java(
+        "ConsoleProducer",
+        "--topic",
+        topic,
+        "--compression-codec",
+        "zstd",
+        stdin="".join(f"record {n}\n" for n in range(50)),
+    )
     folders = [target.data_dir / f"{topic}-{partition}" for partition in (0, 1)]
     logs = [log for folder in folders for log in sorted(folder.glob("*.log"))]
     assert logs
     main = TOOLS + "DumpLogSegments"
-    shown = tools.run(command(main, "--deep-iteration", "--print-data-log", "--files", ",".join(map(str, logs))), timeout_s=60)
+    shown = tools.run(
+        command(main, "--deep-iteration", "--print-data-log", "--files", ",".join(map(str, logs))), timeout_s=60
+    )
     assert shown.count("payload: record ") == 50 and "isvalid: true" in shown and "isvalid: false" not in shown

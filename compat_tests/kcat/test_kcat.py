@@ -14,7 +14,9 @@ from compat_tests import tools
 def kcat(bootstrap: str):
     """Runs kcat against the target and gives its output."""
     program = tools.program("kcat", "apt-get install kcat")
-    return lambda *arguments, stdin="": tools.run([program, "-b", bootstrap, "-q", *arguments], stdin=stdin, timeout_s=30)
+    return lambda *arguments, stdin="": tools.run(
+        [program, "-b", bootstrap, "-q", *arguments], stdin=stdin, timeout_s=30
+    )
 
 
 def test_list(kcat, topic: str) -> None:
