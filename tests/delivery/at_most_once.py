@@ -1,0 +1,21 @@
+import sys
+
+from confluent_kafka import Consumer
+
+bootstrap, topic = sys.argv[1:]
+consumer = Consumer(
+    {
+        "bootstrap.servers": bootstrap,
+        "group.id": "at-most-once",
+        "group.instance.id": "worker-1",  # a restarted worker takes its place at once
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+    }
+)
+consumer.subscribe([topic])
+while True:
+    message = consumer.poll(1.0)
+    if message is None or message.error():
+        continue
+    consumer.commit(message, asynchronous=False)  # first the offset,
+    print(message.value().decode(), flush=True)  # then the work
