@@ -1,5 +1,6 @@
 """kcat, as Debian packages it: an old librdkafka, which is what makes it worth asking."""
 
+import re
 import shutil
 import subprocess
 
@@ -11,4 +12,5 @@ def version() -> str:
     if shutil.which("kcat") is None:
         return "not installed"
     said = subprocess.run(["kcat", "-V"], capture_output=True, text=True).stdout
-    return " ".join(line.strip() for line in said.splitlines() if line.startswith("Version"))
+    found = re.search(r"Version (\S+) .*(librdkafka \S+)", said)
+    return f"{found[1]} ({found[2]})" if found else "unknown"
