@@ -54,13 +54,13 @@ class Application:
 
 
 @contextmanager
-def reading(bootstrap: str, topic: str) -> Iterator[Consumer]:
-    """A consumer of committed records, from the start of all partitions."""
+def reading(bootstrap: str, topic: str, isolation: str) -> Iterator[Consumer]:
+    """A consumer of all partitions, from their start."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": "nobody",
-            "isolation.level": "read_committed",
+            "isolation.level": isolation,
             "enable.auto.commit": False,
         }
     )
@@ -71,15 +71,17 @@ def reading(bootstrap: str, topic: str) -> Iterator[Consumer]:
         consumer.close()
 
 
-def collect(consumer: Consumer, seen: dict[str, list[int]], total: int, application: Application) -> None:
-    """Read until so many counts have been seen in all."""
+def collect(consumer: Consumer, count: int, application: Application) -> list[tuple[str, int]]:
+    """So many counts at least, as (word, count)."""
     deadline = time.monotonic() + RUN_TIMEOUT_S
-    while sum(map(len, seen.values())) < total:
-        assert time.monotonic() < deadline, f"{sum(map(len, seen.values()))} of {total} counts\n{application.told()}"
+    found: list[tuple[str, int]] = []
+    while len(found) < count:
+        assert time.monotonic() < deadline, f"{len(found)} of {count} counts\n{application.told()}"
         assert application.process.poll() is None, application.told()
-        for message in consumer.consume(500, 0.2):
+        for message in consumer.consume(500, 0.02):
             assert message.error() is None, message.error()
-            seen[(message.key() or b"").decode()].append(int(message.value() or b""))
+            found.append(((message.key() or b"").decode(), int(message.value() or b"")))
+    return found
 
 
 def test_exactly_once_word_count(target: Target, bootstrap: str, unique, tmp_path: Path) -> None:
@@ -91,26 +93,36 @@ def test_exactly_once_word_count(target: Target, bootstrap: str, unique, tmp_pat
     arguments = (bootstrap, name, source, sink)
     text = lines()
     expected = Counter(word for line in text for word in line.split())
-    seen: dict[str, list[int]] = defaultdict(list)
+    total = expected.total()
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
     third = LINES // 3
     application = None
     try:
-        with reading(bootstrap, sink) as consumer:
+        with (
+            reading(bootstrap, sink, "read_uncommitted") as everything,
+            reading(bootstrap, sink, "read_committed") as committed,
+        ):
+            written = 0
             for number, folder in enumerate(("first", "first", "second")):
                 log = tmp_path / f"application-{number}.log"
                 application = Application(classpath, log, *arguments, str(tmp_path / folder))
                 for place in range(number * third, (number + 1) * third):
                     producer.produce(source, text[place], partition=place % PARTITIONS)
                 producer.flush()
-                if number < 2:  # the kill meets it with half of what it has been given still to do
-                    collect(consumer, seen, (number * third + third // 2) * WORDS_PER_LINE, application)
+                if number < 2:  # killed as soon as its results are written, which is before it commits them
+                    written += len(collect(everything, third * WORDS_PER_LINE // 2, application))
                     application.kill()
-            collect(consumer, seen, LINES * WORDS_PER_LINE, application)
-            late = [message.value() for message in consumer.consume(1, 2.0)]
+            found = collect(committed, total, application)
+            late = [message.value() for message in committed.consume(1, 2.0)]
+            written += len(collect(everything, total - written, application))
+            written += len(everything.consume(total, 2.0))
+        counts: dict[str, list[int]] = defaultdict(list)
+        for word, count in found:
+            counts[word].append(count)
         assert late == []
-        assert {word: len(counts) for word, counts in seen.items()} == expected
-        assert all(counts == list(range(1, len(counts) + 1)) for counts in seen.values())
+        assert {word: len(seen) for word, seen in counts.items()} == expected
+        assert all(seen == list(range(1, len(seen) + 1)) for seen in counts.values())
+        assert written > total, "no kill has met an open transaction"
     finally:
         if application is not None and application.process.poll() is None:
             application.kill()

@@ -19,7 +19,7 @@ public class WordCount {
         config.put(StreamsConfig.APPLICATION_ID_CONFIG, args[1]);
         config.put(StreamsConfig.STATE_DIR_CONFIG, args[4]);
         config.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
-        config.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 100);
+        config.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 1000);
         config.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
         config.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.String().getClass());
         config.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.String().getClass());
@@ -27,6 +27,7 @@ public class WordCount {
         config.put("consumer.max.poll.records", "50");
         config.put("consumer.session.timeout.ms", "6000");
         config.put("consumer.heartbeat.interval.ms", "1000");
+        config.put("producer.linger.ms", "0");
         config.put("producer.transaction.timeout.ms", "10000");
         for (String extra : Arrays.copyOfRange(args, 5, args.length)) {
             String[] parts = extra.split("=", 2);
