@@ -26,7 +26,7 @@ def rows(results: Results) -> list[tuple[str, ...]]:
         own, other = (results.get(kind, {}).get(figure.name) for kind in (KAFKAPY, KAFKA))
         if own is None and other is None:
             continue
-        ratio = own / other if own is not None and other else None
+        ratio = own / other if own is not None and other is not None and other > 0 else None
         met = None if own is None else figure.is_met(own, ratio)
         verdict = {None: "", True: "met", False: "missed"}[met]
         title = f"{figure.title} ({figure.unit})" if figure.unit else figure.title

@@ -65,9 +65,12 @@ class Failures:
 def produce_many(bootstrap: str, topic: str, count: int, size: int, **options: Any) -> float:
     """So many records of that size, as fast as they go; the seconds until all are acknowledged."""
     producer = Producer({"bootstrap.servers": bootstrap, **_BULK, **options})
-    producer.list_topics(topic)
     failures = Failures()
     value = os.urandom(size)
+    for partition in range(BULK_PARTITIONS):
+        # Connections, and a producer id if one is wanted: librdkafka takes half a second over that, whatever the broker does.
+        producer.produce(topic, value, partition=partition, on_delivery=failures)
+    flush(producer)
     chunks = [[{"value": value, "partition": partition} for _ in range(_CHUNK)] for partition in range(BULK_PARTITIONS)]
     begun = time.monotonic()
     sent = 0
