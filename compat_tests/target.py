@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests import kafka_broker
+from compat_tests import kafka_broker, kafka_jars
 from kafkapy.testing import Broker
 
 # What both brokers are given, so that a difference is a difference of the broker: one node, quick groups, few internal partitions.
@@ -71,6 +71,7 @@ def running(name: str) -> Iterator[Target]:
         with Broker(process=True, config=CONFIG) as broker:
             yield Target(name, broker.bootstrap, Path(broker.data_dir))
     elif name == "kafka":
+        kafka_jars.fetch()
         lacking = kafka_broker.missing()
         if lacking is not None:
             raise pytest.UsageError(f"--target=kafka: {lacking}")

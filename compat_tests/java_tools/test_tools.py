@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests import kafka_broker, tools
+from compat_tests import kafka_broker, kafka_jars, tools
 from compat_tests.target import CONSUMER_GROUP_HEARTBEAT, Target
 
 TOOLS = "org.apache.kafka.tools."
@@ -26,6 +26,7 @@ Java = Callable[..., str]
 
 def command(main: str, *arguments: str) -> list[str]:
     """How a tool is started."""
+    kafka_jars.fetch()
     lacking = kafka_broker.missing()
     if lacking is not None:
         pytest.skip(lacking)
