@@ -30,13 +30,18 @@ SERVED: frozenset[int] = frozenset(
         26,  # EndTxn
         27,  # WriteTxnMarkers
         28,  # TxnOffsetCommit
+        29,  # DescribeAcls
+        30,  # CreateAcls
+        31,  # DeleteAcls
         32,  # DescribeConfigs
         33,  # AlterConfigs
         35,  # DescribeLogDirs
         37,  # CreatePartitions
         42,  # DeleteGroups
         44,  # IncrementalAlterConfigs
+        46,  # ListPartitionReassignments
         47,  # OffsetDelete
+        55,  # DescribeQuorum
         60,  # DescribeCluster
         61,  # DescribeProducers
         65,  # DescribeTransactions
