@@ -145,7 +145,9 @@ class Shard:
         """The whole log was replayed: bring the groups to life. Every member gets a full session from now."""
         assert self._loader is not None, "the shard is loaded already"
         self.end_offset = self._loader.next_offset
-        log.info("__consumer_offsets-%d: loaded %d records", self.partition, self._loader.records)
+        # Most shards of a small broker are empty, and fifty lines that say so hide the one that says where it listens.
+        level = logging.INFO if self._loader.records else logging.DEBUG
+        log.log(level, "__consumer_offsets-%d: loaded %d records", self.partition, self._loader.records)
         self._loader = None
         self.state = ShardState.ACTIVE
         for group_id, value in self.stored_groups.items():

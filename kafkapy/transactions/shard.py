@@ -146,7 +146,8 @@ class Shard:
     def loaded(self) -> None:
         """The log was replayed to its end."""
         self.state = ShardState.ACTIVE
-        log.info(
+        log.log(
+            logging.INFO if self.entries else logging.DEBUG,
             "__transaction_state-%d: loaded %d transactional ids, %d with an open transaction",
             self.partition,
             len(self.entries),
