@@ -38,6 +38,7 @@ SERVED: frozenset[int] = frozenset(
         35,  # DescribeLogDirs
         37,  # CreatePartitions
         42,  # DeleteGroups
+        43,  # ElectLeaders
         44,  # IncrementalAlterConfigs
         46,  # ListPartitionReassignments
         47,  # OffsetDelete

@@ -30,7 +30,7 @@ def handle(context: RequestContext, request: ListPartitionReassignmentsRequest) 
             wanted = topics.get(asked.name)
             if wanted is not None:
                 found += _moving(wanted, asked.partition_indexes)
-    return ListPartitionReassignmentsResponse(topics=found)
+    return ListPartitionReassignmentsResponse(error_message=None, topics=found)
 
 
 def _moving(topic: TopicImage, numbers: Iterable[int]) -> list[OngoingTopicReassignment]:
