@@ -37,6 +37,10 @@ SWEEP_INTERVAL_S = 5.0
 STOP_GRACE_S = 3.0
 
 
+class AddressMissingError(StartError):
+    """A listener's address is none of this machine's."""
+
+
 class Server:
     """All listeners and connections of one broker."""
 
@@ -55,15 +59,28 @@ class Server:
         """Open all listening sockets; the result is each listener's host and actual port."""
         bound: dict[str, tuple[str, int]] = {}
         for listener in listeners:
-            port = listener.port
-            for family, address in _addresses(listener.host, listener.port):
-                sock = _listen(
-                    listener, family, (address, port), max(LISTEN_BACKLOG_MIN, self.config.socket_listen_backlog_size)
-                )
-                port = sock.getsockname()[1]
-                self._sockets.append((listener, sock))
-            bound[listener.name] = (listener.host, port)
+            bound[listener.name] = (listener.host, self._bind_all_addresses(listener))
         return bound
+
+    def _bind_all_addresses(self, listener: Listener) -> int:
+        """Listen at every address of the listener's host; the result is the port."""
+        port = listener.port
+        backlog = max(LISTEN_BACKLOG_MIN, self.config.socket_listen_backlog_size)
+        missing: AddressMissingError | None = None
+        served = 0
+        for family, address in _addresses(listener.host, listener.port):
+            try:
+                sock = _listen(listener, family, (address, port), backlog)
+            except AddressMissingError as error:
+                # In many containers localhost has an IPv6 address that the machine lacks; its other address is enough.
+                missing = error
+                continue
+            served += 1
+            port = sock.getsockname()[1]
+            self._sockets.append((listener, sock))
+        if missing is not None and not served:
+            raise missing
+        return port
 
     async def serve(self, dispatcher: Dispatcher) -> None:
         """Accept and serve until cancelled."""
@@ -196,7 +213,11 @@ def _addresses(host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:
 
 
 def _listen(listener: Listener, family: socket.AddressFamily, address: tuple[str, int], backlog: int) -> socket.socket:
-    sock = socket.socket(family, socket.SOCK_STREAM)
+    where = f"{address[0]}:{address[1]}"
+    try:
+        sock = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:  # a kernel without IPv6
+        raise AddressMissingError(f"listener {listener.name}: cannot listen on {where}: {error.strerror}") from error
     try:
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -207,10 +228,10 @@ def _listen(listener: Listener, family: socket.AddressFamily, address: tuple[str
         sock.listen(backlog)
     except OSError as error:
         sock.close()
-        where = f"{address[0]}:{address[1]}"
         if error.errno == errno.EADDRINUSE:
             raise StartError(
                 f"listener {listener.name}: {where} is in use by another process; stop it, or choose another address with --listen HOST:PORT"
             ) from error
-        raise StartError(f"listener {listener.name}: cannot listen on {where}: {error.strerror}") from error
+        kind = AddressMissingError if error.errno == errno.EADDRNOTAVAIL else StartError
+        raise kind(f"listener {listener.name}: cannot listen on {where}: {error.strerror}") from error
     return sock

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from typing import Any
 
 import pytest
 
@@ -53,6 +54,25 @@ def test_a_name_is_resolved() -> None:
         socket.create_connection(("localhost", broker.port)),
     ):
         assert told("127.0.0.1", broker.port) == [("127.0.0.1", broker.port)]
+
+
+def test_a_name_with_an_address_that_the_machine_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container's localhost may be ::1 as well, without any IPv6: the other address is served. None at all is an error."""
+    real = socket.getaddrinfo
+
+    def with_foreign(host: str, port: int, *args: Any, **options: Any) -> Any:
+        if host != "localhost":
+            return real(host, port, *args, **options)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (address, port)) for address in addresses]
+
+    monkeypatch.setattr(socket, "getaddrinfo", with_foreign)
+    addresses = ["192.0.2.1", "127.0.0.1"]
+    config = {"listeners": "PLAINTEXT://localhost:0"}
+    with Broker(config=config) as broker:
+        assert told("127.0.0.1", broker.port) == [("127.0.0.1", broker.port)]
+    addresses.remove("127.0.0.1")
+    with pytest.raises(StartError, match=r"cannot listen on 192\.0\.2\.1"), Broker(config=config):
+        pass
 
 
 def test_several_listeners() -> None:
