@@ -36,6 +36,9 @@ _INT32 = struct.Struct(">i")
 # A client that sends without pause is served this many buffers before the others get their turn.
 RECEIVES_PER_TURN = 8
 
+# Answers to the frames of one buffer leave together up to about this size.
+ANSWER_BYTES_GATHERED = 256 * 1024
+
 # sendfile is asked for at most this much at once, so that one fast reader of a large slice gives way to the others.
 SENDFILE_BYTES_MAX = 1 << 20
 
@@ -68,8 +71,8 @@ class Connection:
     """The server's end of one client connection."""
 
     __slots__ = (
-        "_backlog", "_dispatcher", "_draining", "_end", "_nursery", "_out", "_pool", "_progress", "_reserved", "_scope", "_slots", "_splits",
-        "_start", "_stopping", "_view", "client_host", "closing", "last_active", "listener_name", "local_address", "max_frame", "sock",
+        "_backlog", "_dispatcher", "_draining", "_end", "_nursery", "_out", "_paused", "_pool", "_progress", "_reserved", "_scope",
+        "_slots", "_splits", "_start", "_stopping", "_view", "client_host", "closing", "last_active", "listener_name", "local_address", "max_frame", "sock",
     )  # fmt: skip
 
     def __init__(
@@ -101,6 +104,7 @@ class Connection:
         self._splits: list[tuple[int, Any]] = []
         self._backlog: deque[Any] = deque()
         self._draining = False
+        self._paused = False  # Whole frames are left in the buffer until answers have been taken.
         self._stopping = False
         self._progress: trio.Event | None = None
 
@@ -129,6 +133,11 @@ class Connection:
         while not self.closing and not self._stopping:
             if self._draining or len(self._slots) >= CONNECTION_WAITS_MAX:
                 await self._wait_progress()
+            if self._paused:
+                self._paused = False
+                self._handle_frames()
+                await trio.lowlevel.checkpoint()
+                continue
             wanted = await self._make_room()
             start_end = self._end
             try:
@@ -203,7 +212,7 @@ class Connection:
     # ---- requests
 
     def _handle_frames(self) -> None:
-        """Handle every complete frame in the buffer, then send all their answers."""
+        """Handle the complete frames in the buffer, then send all their answers."""
         dispatcher = self._dispatcher
         now_ms = dispatcher.clock_ms()
         self.last_active = trio.current_time()
@@ -218,6 +227,12 @@ class Connection:
                 frame = start + 4
                 start = frame + size
                 dispatcher.handle(self, view, frame, start, now_ms)
+                if len(self._out) > ANSWER_BYTES_GATHERED:
+                    self.flush()
+                if self._draining or len(self._slots) >= CONNECTION_WAITS_MAX:
+                    # Small requests can have large answers: what nobody takes is not made.
+                    self._paused = True
+                    break
         finally:
             # Also when this frame ends the connection: those before it have answers, and may be what others wait for.
             self._start = start

@@ -10,7 +10,7 @@ import pytest
 from kafkapy.testing import Broker
 from tests.server.support import is_served, wait_until
 from tests.server.test_listeners import needs_ipv6
-from tests.support.requests import batch, fetch, fetch_partition, produce
+from tests.support.requests import batch, fetch, fetch_partition, metadata, produce
 from tests.support.wire_client import WireClient, connected, encode
 
 
@@ -111,3 +111,36 @@ def test_large_frames_do_not_wait_for_each_other() -> None:
         for wire in both:
             wire.receive_frame(5.0)
         assert pool.used_bytes <= pool.size_bytes
+
+
+def test_answers_that_nobody_takes_are_not_made() -> None:
+    """Many small requests with large answers in one packet: the broker holds few of the answers, and all come once they are read."""
+    count = 150
+    with (
+        Broker(topics={"wide": 1000}) as broker,
+        connected(broker.bootstrap, receive_buffer=4096) as wire,
+        connected(broker.bootstrap) as other,
+    ):
+        wire.send_bytes(encode(metadata("wide"), 5) * count)
+        assert not wire.is_silent()
+        assert is_served(other)
+        (held,) = [
+            sum(len(piece) for piece in connection._backlog)
+            for connection in broker.parts.server._connections
+            if connection.busy
+        ]
+        assert held < 1_000_000
+        sizes = {len(wire.receive_frame()) for _ in range(count)}
+        assert len(sizes) == 1 and sizes.pop() * count > 4_000_000
+
+
+def test_more_polls_than_may_wait_are_answered_in_order() -> None:
+    """Beyond the bound of open requests the rest waits in the buffer, and nothing is lost."""
+    with Broker(topics={"t": 1}) as broker, connected(broker.bootstrap) as wire:
+        wire.request(produce("t", batch(bytes(100_000))), 9)  # its buffer takes all of the following at once
+        poll = fetch("t", fetch_partition(offset=1), max_wait_ms=60_000)
+        wire.send_bytes(b"".join(encode(poll, 4, number) for number in range(200)))
+        wait_until(lambda: len(broker.parts.waiting) >= 64)
+        with connected(broker.bootstrap) as other:
+            other.request(produce("t", batch(b"wakes")), 9)
+        assert [int.from_bytes(wire.receive_frame()[:4]) for _ in range(200)] == list(range(200))
