@@ -71,8 +71,9 @@ class Connection:
     """The server's end of one client connection."""
 
     __slots__ = (
-        "_backlog", "_dispatcher", "_draining", "_end", "_nursery", "_out", "_paused", "_pool", "_progress", "_reserved", "_scope",
-        "_slots", "_splits", "_start", "_stopping", "_view", "client_host", "closing", "last_active", "listener_name", "local_address", "max_frame", "sock",
+        "_backlog", "_dispatcher", "_draining", "_end", "_nursery", "_out", "_paused", "_pool", "_progress",
+        "_reserved", "_scope", "_slots", "_splits", "_start", "_stopping", "_view", "client_host", "closing",
+        "last_active", "listener_name", "local_address", "max_frame", "sock",
     )  # fmt: skip
 
     def __init__(
