@@ -43,6 +43,7 @@ SERVED: frozenset[int] = frozenset(
         46,  # ListPartitionReassignments
         47,  # OffsetDelete
         55,  # DescribeQuorum
+        57,  # UpdateFeatures
         60,  # DescribeCluster
         61,  # DescribeProducers
         65,  # DescribeTransactions

@@ -6,6 +6,7 @@ groups/consumer_protocol.py.
 
 from __future__ import annotations
 
+from kafkapy.errors import ErrorCode
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.group_replies import answer, caller
 from kafkapy.handlers.wait import Wait
@@ -14,9 +15,13 @@ from kafkapy.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 
+GROUP_VERSION = "group.version"
+
 
 def handle(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse | Wait:
-    """Hand the request to the coordinator."""
+    """Hand the request to the coordinator, unless the cluster has this kind of group switched off."""
+    if not context.broker.image.features.get(GROUP_VERSION):
+        return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     reply = context.broker.groups.consumer_group_heartbeat(caller(context), request)
     response: ConsumerGroupHeartbeatResponse | Wait = answer(context, reply)
     return response
