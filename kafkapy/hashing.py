@@ -1,7 +1,7 @@
 """Which partition of an internal topic keeps a group or a transactional id.
 
-Every broker and every tool must agree on it, so it is Java's: `String.hashCode()` over UTF-16 code units, made
-non-negative by clearing the sign bit, modulo the number of partitions.
+Every broker and every tool must agree on it, so it is Java's: the absolute value of `String.hashCode()` over UTF-16 code
+units, modulo the number of partitions. The smallest integer, which has no absolute value, counts as 0.
 """
 
 from __future__ import annotations
@@ -25,4 +25,7 @@ def java_hash(text: str) -> int:
 @lru_cache(maxsize=REMEMBERED_IDS_MAX)
 def partition_for(key: str, partitions: int) -> int:
     """The partition that coordinates this group id or transactional id."""
-    return (java_hash(key) & 0x7FFFFFFF) % partitions
+    code = java_hash(key)
+    if code > 0x7FFFFFFF:
+        code = (0x100000000 - code) & 0x7FFFFFFF
+    return code % partitions

@@ -14,6 +14,10 @@ _NO_LOG_START = (
 ALLOWED: list[Allowed] = [
     Allowed("produce_*", r".*\.logStartOffset$", _NO_LOG_START),
     Allowed("produce_*", r".*\.errorMessage$", _EXPLAINED),
+    Allowed("transactions_*", r"produce .*\.logStartOffset$", _NO_LOG_START),
+    Allowed("transactions_*", r"produce .*\.errorMessage$", _EXPLAINED),
+    Allowed("alter_configs", r"operation 9 ", _NO_UNKNOWN_ERROR),
+    Allowed("delete_topics", r"by name and by id ", _DUPLICATES),
     Allowed("describe_producers", r".*\.errorMessage$", _EXPLAINED),
     Allowed("produce_damaged_batches", r"(length huge|codec [57]) ", _NO_UNKNOWN_ERROR),
     Allowed(

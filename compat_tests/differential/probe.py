@@ -178,7 +178,12 @@ def _number(name: str | None, value: int) -> Any:
         return "producer" if value >= 0 else value
     if name in _HIDDEN:
         return _HIDDEN[name] if value >= 0 else value
-    if abs(value - NOW_MS) < RECENT_MS and name in ("logAppendTimeMs", "lastTimestamp", "timestamp"):
+    if abs(value - NOW_MS) < RECENT_MS and name in (
+        "logAppendTimeMs",
+        "lastTimestamp",
+        "timestamp",
+        "transactionStartTimeMs",
+    ):
         return "now"
     return value
 

@@ -78,7 +78,8 @@ def append_all(
         for data in topic_data.partition_data:
             try:
                 if codes and topic is not None and codes.get((topic.name, data.index)):
-                    raise KafkaError(codes[topic.name, data.index])
+                    code = codes[topic.name, data.index]
+                    raise KafkaError(code, f"the transaction coordinator does not have {topic.name}-{data.index}: {code.name}")
                 answer = _append(context, acks, topic, data, pending, codes is not None)
             except KafkaError as error:
                 failed = True

@@ -24,7 +24,16 @@ def test_the_hash_is_javas(text: str, code: int) -> None:
     assert java_hash(text) == code
 
 
-def test_the_partition_is_never_negative() -> None:
-    """The sign bit is cleared, as Kafka does; Math.abs would leave the smallest number negative."""
-    assert partition_for("polygenelubricants", 50) == 0
-    assert partition_for("my-group", 50) == (java_hash("my-group") & 0x7FFFFFFF) % 50
+@pytest.mark.parametrize(
+    ("group", "partitions", "partition"),
+    [
+        ("t1-group", 3, 2),  # its hash is -2067482897
+        ("polygenelubricants", 50, 0),  # -2^31 has no absolute value
+        ("my-group", 50, 12),
+        ("a", 50, 47),
+        ("", 50, 0),
+    ],
+)
+def test_the_partition_is_kafkas(group: str, partitions: int, partition: int) -> None:
+    """The absolute value counts, not the hash without its sign bit: Kafka has a function for each and uses this one here."""
+    assert partition_for(group, partitions) == partition

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from compat_tests.differential.cases import case
 from compat_tests.differential.probe import UNKNOWN_ID, Probe
-from kafkapy.wire.messages.fetch import FetchRequest, FetchTopic, ReplicaState
+from kafkapy.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from tests.support.requests import batch, fetch, fetch_partition, produce
 
 
@@ -132,62 +134,83 @@ def fetch_duplicates(probe: Probe) -> None:
     probe.ask("a topic twice", FetchRequest(max_wait_ms=0, min_bytes=1, topics=topics), 12)
 
 
+class _Session:
+    """One client's session in one version of Fetch."""
+
+    def __init__(self, probe: Probe, version: int, name: str | bytes) -> None:
+        self._probe = probe
+        self._version = version
+        self._name = name
+        self.id = 0
+
+    def open(self, label: str, *parts: FetchPartition, **options: Any) -> None:
+        request = fetch(self._name, *parts, session_epoch=0, **options)
+        self.id = self._probe.ask(label, request, self._version).session_id
+
+    def go_on(self, label: str, epoch: int, *parts: FetchPartition, **options: Any) -> None:
+        request = fetch(self._name, *parts, **{"session_id": self.id, "session_epoch": epoch, **options})
+        self._probe.ask(label, request, self._version)
+
+    def append(self, index: int, *values: bytes) -> None:
+        """Somebody else produces."""
+        with self._probe.open() as other:
+            other.request(produce("f-session", batch(*values), index=index), 9)
+
+
 @case
 def fetch_sessions(probe: Probe) -> None:
     topic_id = filled(probe, "f-session", 3)
     for version in (7, 12, 13):
-        name: str | bytes = topic_id if version >= 13 else "f-session"
-        end = [fetch_partition(index, offset=6) for index in range(3)]
-        first = probe.ask("open", fetch(name, *end, session_epoch=0), version)
-        session = first.session_id
+        session = _Session(probe, version, topic_id if version >= 13 else "f-session")
+        _follow(session)
+        _lose(session)
+        _take_turns(session)
+        unknown = FetchTopic(topic_id=UNKNOWN_ID) if version >= 13 else FetchTopic(topic="f-session-not-yet")
+        unknown.partitions = [fetch_partition()]
+        request = FetchRequest(max_wait_ms=0, min_bytes=1, session_epoch=0, topics=[unknown])
+        session.id = probe.ask("unknown topic in a session", request, version).session_id
+        session.go_on("unknown topic again", 1, max_wait_ms=50)
 
-        def go_on(label: str, epoch: int, *parts: object, session: int = session, **options: object) -> None:
-            probe.ask(label, fetch(name, *parts, session_id=session, session_epoch=epoch, **options), version)
 
-        go_on("nothing new", 1)
-        with probe.open() as other:
-            other.request(produce("f-session", batch(b"a"), index=1), 9)
-        go_on("one has news", 2)
-        go_on("it still has", 3)
-        go_on("moved on", 4, fetch_partition(1, offset=7))
-        go_on("forget two", 5, forget=[0, 2])
-        with probe.open() as other:
-            other.request(produce("f-session", batch(b"a"), index=0), 9)
-        go_on("the forgotten has news", 6)
-        go_on("add it again", 7, fetch_partition(0, offset=6))
-        go_on("wrong epoch", 20)
-        go_on("the right one still", 8)
-        go_on("forget what is not there", 9, forget=[17])
-        go_on("forget everything", 10, forget=[0, 1])
-        go_on("an empty session", 11, max_wait_ms=50)
-        go_on("add one that is not there", 12, fetch_partition(17, offset=0))
-        go_on("it is still not there", 13)
-        go_on("out of range in a session", 14, fetch_partition(1, offset=700))
-        go_on("close", -1)
-        go_on("closed", 15)
-        go_on("unknown session", 1, session=12345)
-        go_on("epoch -1 of nothing", -1, session=0)
-        go_on("epoch 1 of nothing", 1, session=0)
-        go_on("epoch -5", -5, session=0)
-        go_on("open without partitions", 0, session=0)
-        go_on("reopen", 0, fetch_partition(0), session=0)
-        for index in range(3):
-            probe.quietly(produce("f-session", batch(*[b"a"] * (6 - 0)), index=index), 9)
-        probe.create_topic(f"f-session-{version}")
-        filled_again = [fetch_partition(index, offset=6, max_bytes=1) for index in range(3)]
-        answer = probe.ask("small", fetch(name, *filled_again, session_epoch=0, max_bytes=1), version)
-        for epoch in range(1, 5):
-            go_on(f"takes turns {epoch}", epoch, session=answer.session_id, max_bytes=1)
-        if version < 13:
-            unknown = FetchTopic(topic="f-session-not-yet", partitions=[fetch_partition()])
-        else:
-            unknown = FetchTopic(topic_id=UNKNOWN_ID, partitions=[fetch_partition()])
-        answer = probe.ask(
-            "unknown topic in a session",
-            FetchRequest(max_wait_ms=0, min_bytes=1, session_epoch=0, topics=[unknown]),
-            version,
-        )
-        go_on("unknown topic again", 1, session=answer.session_id, max_wait_ms=50)
+def _follow(session: _Session) -> None:
+    session.open("open", *(fetch_partition(index, offset=6) for index in range(3)))
+    session.go_on("nothing new", 1)
+    session.append(1, b"a")
+    session.go_on("one has news", 2)
+    session.go_on("it still has", 3)
+    session.go_on("moved on", 4, fetch_partition(1, offset=7))
+    session.go_on("forget two", 5, forget=[0, 2])
+    session.append(0, b"a")
+    session.go_on("the forgotten has news", 6)
+    session.go_on("add it again", 7, fetch_partition(0, offset=6))
+    session.go_on("wrong epoch", 20)
+    session.go_on("the right one still", 8)
+    session.go_on("forget what is not there", 9, forget=[17])
+    session.go_on("add one that is not there", 10, fetch_partition(17, offset=0))
+    session.go_on("it is still not there", 11)
+    session.go_on("out of range in a session", 12, fetch_partition(1, offset=700))
+    session.go_on("forget everything", 13, forget=[0, 1, 17])
+    session.go_on("an empty session", 14, max_wait_ms=50)
+
+
+def _lose(session: _Session) -> None:
+    session.open("open one to close it", fetch_partition(0))
+    session.go_on("close", -1)
+    session.go_on("closed", 1)
+    session.go_on("unknown session", 1, session_id=12345)
+    session.go_on("epoch -1 of nothing", -1, session_id=0)
+    session.go_on("epoch 1 of nothing", 1, session_id=0)
+    session.go_on("epoch -5", -5, session_id=0)
+    session.go_on("open without partitions", 0, session_id=0)
+    session.go_on("reopen", 0, fetch_partition(0), session_id=0)
+
+
+def _take_turns(session: _Session) -> None:
+    for index in range(3):
+        session.append(index, *[b"a"] * 6)
+    session.open("small", *(fetch_partition(index, offset=6, max_bytes=1) for index in range(3)), max_bytes=1)
+    for epoch in range(1, 5):
+        session.go_on(f"takes turns {epoch}", epoch, max_bytes=1)
 
 
 @case
