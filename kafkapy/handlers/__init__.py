@@ -42,6 +42,8 @@ SERVED: frozenset[int] = frozenset(
         44,  # IncrementalAlterConfigs
         46,  # ListPartitionReassignments
         47,  # OffsetDelete
+        48,  # DescribeClientQuotas
+        49,  # AlterClientQuotas
         55,  # DescribeQuorum
         57,  # UpdateFeatures
         60,  # DescribeCluster

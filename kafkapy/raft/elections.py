@@ -1,7 +1,7 @@
 """Electing leaders on demand: pure decisions on an image, with Apache Kafka's codes and sentences.
 
-A preferred election gives a partition back to its first replica, an unclean one gives a partition without a leader to any living replica, at the
-price of records that only the missing ones have. Neither changes a partition that doesn't need it.
+A preferred election gives a partition back to its first replica, an unclean one gives a partition without a leader to any living
+replica, at the price of records that only the missing ones have. Neither changes a partition that doesn't need it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Changing the levels of features: a pure decision on an image, with Apache Kafka's codes and sentences.
 
-All updates of a request take effect or none does; each is judged on top of those before it. A level must be one that this controller and every broker
-can run. Lowering one has to be asked for. metadata.version is lowered only where no version between the two has changed what is written: a
-lossy downgrade isn't supported, not even on request.
+All updates of a request take effect or none does; each is judged on top of those before it. A level must be one that this
+controller and every broker can run. Lowering one has to be asked for. metadata.version is lowered only where no version between
+the two has changed what is written: a lossy downgrade isn't supported, not even on request.
 
-kraft.version counts in Apache Kafka's own consensus protocol. Voters here are found another way, so its level stays 0 and no update raises it.
+kraft.version counts in Apache Kafka's own consensus protocol. Voters here are found another way, so its level stays 0 and no
+update raises it.
 """
 
 from __future__ import annotations
@@ -73,20 +74,19 @@ def _update(image: MetadataImage, levels: dict[str, int], update: FeatureUpdateK
     if wanted == current:
         return False
     if wanted < current and kind == UPGRADE:
-        reason = "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe downgrade."
-        raise _invalid(name, wanted, reason)
+        reason = "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe"
+        raise _invalid(name, wanted, f"{reason} downgrade.")
     if name == METADATA_VERSION:
         _check_metadata_version(levels, wanted, kind)
     elif name == KRAFT_VERSION:
         raise _invalid(name, wanted, "The quorum of this cluster does not use Apache Kafka's protocol.")
     elif name == ELR_FEATURE and wanted and levels.get(METADATA_VERSION, 0) < ELR_METADATA_VERSION_MIN:
-        reason = f"{name} could not be set to {wanted} because it depends on {METADATA_VERSION} level {ELR_METADATA_VERSION_MIN}"
-        raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, reason)
+        raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, _elr_dependency(wanted))
     return True
 
 
 def _check_supported(image: MetadataImage, name: str, wanted: int, node_id: int) -> None:
-    """The level must be one that this controller and all registered brokers can run. Level 0 of most features is "off", which anybody can."""
+    """The level must be one that this controller and all registered brokers can run; "off" anybody can."""
     can = SUPPORTED_FEATURES[name]
     if not can.min_level <= wanted <= can.max_level:
         reason = f"Local controller {node_id} only supports versions {can.min_level}-{can.max_level}"
@@ -106,7 +106,7 @@ def _check_metadata_version(levels: dict[str, int], wanted: int, kind: int) -> N
     if wanted > current:
         return
     if levels.get(ELR_FEATURE) and wanted < ELR_METADATA_VERSION_MIN:
-        reason = f"{ELR_FEATURE} could not be set to {levels[ELR_FEATURE]} because it depends on {METADATA_VERSION} level {ELR_METADATA_VERSION_MIN}"
+        reason = _elr_dependency(levels[ELR_FEATURE])
     elif not any(wanted < level <= current for level in CHANGING_METADATA_VERSIONS):
         return
     elif kind == UNSAFE_DOWNGRADE:
@@ -119,8 +119,13 @@ def _check_metadata_version(levels: dict[str, int], wanted: int, kind: int) -> N
     )
 
 
+def _elr_dependency(level: int) -> str:
+    needed = f"{METADATA_VERSION} level {ELR_METADATA_VERSION_MIN}"
+    return f"{ELR_FEATURE} could not be set to {level} because it depends on {needed}"
+
+
 def _one_min_insync_replicas(image: MetadataImage, min_insync_replicas: int) -> list[Record]:
-    """Eligible leader replicas follow from min.insync.replicas: from now on there is one value for the cluster, and none of single brokers."""
+    """Eligible leader replicas follow from min.insync.replicas: now there is one value for the cluster, none of single brokers."""
     records: list[Record] = []
     if MIN_INSYNC_REPLICAS not in image.config(BROKER, ""):
         records.append(
