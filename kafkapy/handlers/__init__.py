@@ -48,6 +48,7 @@ SERVED: frozenset[int] = frozenset(
         57,  # UpdateFeatures
         60,  # DescribeCluster
         61,  # DescribeProducers
+        64,  # UnregisterBroker
         65,  # DescribeTransactions
         66,  # ListTransactions
         68,  # ConsumerGroupHeartbeat

@@ -6,6 +6,8 @@ replica, at the price of records that only the missing ones have. Neither change
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kafkapy.errors import ErrorCode, KafkaError
 from kafkapy.raft.decision import DECISION_RECORDS_MAX, Decision
 from kafkapy.raft.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
@@ -30,6 +32,7 @@ def elect_leaders(image: MetadataImage, request: ElectLeadersRequest) -> Decisio
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
     records: list[Record] = []
     results: list[ReplicaElectionResult] = []
+    wanted: list[tuple[str, Sequence[int]]]
     if request.topic_partitions is None:
         wanted = [(name, range(len(image.topics.by_name[name].partitions))) for name in sorted(image.topics.by_name)]
     else:
