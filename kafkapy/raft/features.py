@@ -105,11 +105,10 @@ def _check_metadata_version(levels: dict[str, int], wanted: int, kind: int) -> N
     current = levels.get(METADATA_VERSION, 0)
     if wanted > current:
         return
-    if levels.get(ELR_FEATURE) and wanted < ELR_METADATA_VERSION_MIN:
-        reason = _elr_dependency(levels[ELR_FEATURE])
-    elif not any(wanted < level <= current for level in CHANGING_METADATA_VERSIONS):
+    # Versions below the one that eligible leader replicas need are never reached from above it: that one changed what is written.
+    if not any(wanted < level <= current for level in CHANGING_METADATA_VERSIONS):
         return
-    elif kind == UNSAFE_DOWNGRADE:
+    if kind == UNSAFE_DOWNGRADE:
         reason = "Unsafe metadata downgrade is not supported in this version."
     else:
         reason = "Refusing to perform the requested downgrade because it might delete metadata information."

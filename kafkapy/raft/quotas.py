@@ -44,7 +44,11 @@ def alter_client_quotas(image: MetadataImage, request: AlterClientQuotasRequest)
     entries: list[ResponseEntry] = []
     entities = [_entity(entry) for entry in request.entries]
     times = Counter(entities)
+    told: set[QuotaEntity] = set()
     for entry, entity in zip(request.entries, entities, strict=True):
+        if entity in told:
+            continue
+        told.add(entity)
         result = ResponseEntry(
             error_message=None, entity=[AlteredEntity(entity_type=kind, entity_name=name) for kind, name in entity]
         )
