@@ -40,6 +40,7 @@ SERVED: frozenset[int] = frozenset(
         42,  # DeleteGroups
         43,  # ElectLeaders
         44,  # IncrementalAlterConfigs
+        45,  # AlterPartitionReassignments
         46,  # ListPartitionReassignments
         47,  # OffsetDelete
         48,  # DescribeClientQuotas
