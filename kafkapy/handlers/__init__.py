@@ -45,6 +45,7 @@ SERVED: frozenset[int] = frozenset(
         47,  # OffsetDelete
         48,  # DescribeClientQuotas
         49,  # AlterClientQuotas
+        50,  # DescribeUserScramCredentials
         55,  # DescribeQuorum
         57,  # UpdateFeatures
         60,  # DescribeCluster
