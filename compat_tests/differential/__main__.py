@@ -9,6 +9,7 @@ import logging
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from typing import Any
 
 from compat_tests import kafka_broker
@@ -16,7 +17,9 @@ from compat_tests.differential.allowed import ALLOWED
 from compat_tests.differential.cases import Case, load
 from compat_tests.differential.comparison import Difference, compare
 from compat_tests.differential.probe import Probe
+from kafkapy.handlers import SERVED
 from kafkapy.testing import Broker
+from kafkapy.wire.apis import API_BY_KEY
 
 CONFIG = {
     "node.id": "1",
@@ -34,7 +37,7 @@ CONFIG = {
 WIDTH_MAX = 70
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """0: no difference that is not allowed."""
     parser = argparse.ArgumentParser(prog="python -m compat_tests.differential", description=__doc__)
     parser.add_argument("--kafka", metavar="HOST:PORT", help="a fresh Apache Kafka that runs already")
@@ -43,7 +46,7 @@ def main() -> int:
     )
     parser.add_argument("--case", default="*", metavar="PATTERN", help="which cases, as a shell pattern")
     parser.add_argument("--all", action="store_true", help="also print what is allowed to differ")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     logging.getLogger("kafkapy").setLevel(logging.ERROR)  # Warnings of bad requests are the purpose here.
     cases = {name: case for name, case in load().items() if fnmatch.fnmatch(name, args.case)}
     with contextlib.ExitStack() as stack:
@@ -55,13 +58,28 @@ def main() -> int:
                 return 2
             kafka = stack.enter_context(kafka_broker.KafkaBroker(CONFIG)).bootstrap
         target = args.target or stack.enter_context(Broker(config=CONFIG)).bootstrap
-        return report(cases, run(cases, kafka), run(cases, target), args.all)
+        status = report(cases, run(cases, kafka, set()), run(cases, target, asked := set()), args.all)
+        forgotten = never_asked(asked) if args.case == "*" else []
+        for line in forgotten:
+            print(line)
+        return status or bool(forgotten)
 
 
 Notes = dict[str, list[tuple[str, Any]]]
 
 
-def run(cases: dict[str, Case], bootstrap: str) -> Notes:
+def never_asked(asked: set[tuple[int, int]]) -> list[str]:
+    """What kafkapy serves and no case has asked for."""
+    lines = []
+    for key in sorted(SERVED):
+        api = API_BY_KEY[key]
+        missing = [v for v in range(api.versions.first, api.advertised.last + 1) if (key, v) not in asked]
+        if missing:
+            lines.append(f"no case asks {api.name} in version {', '.join(map(str, missing))}")
+    return lines
+
+
+def run(cases: dict[str, Case], bootstrap: str, asked: set[tuple[int, int]]) -> Notes:
     """Every case's notes of one broker. A case that breaks notes that, and the rest goes on."""
     notes: Notes = {}
     begun = time.monotonic()
@@ -75,6 +93,7 @@ def run(cases: dict[str, Case], bootstrap: str) -> Notes:
         finally:
             probe.close()
         notes[name] = probe.notes
+        asked |= probe.asked
     print(f"{bootstrap}: {sum(map(len, notes.values()))} answers in {time.monotonic() - begun:.1f} s")
     return notes
 

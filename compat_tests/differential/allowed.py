@@ -1,6 +1,8 @@
 """What differs from Apache Kafka on purpose. docs/compatibility.md tells users the same."""
 
 from compat_tests.differential.comparison import Allowed
+from kafkapy.handlers import SERVED
+from kafkapy.wire.apis import API_BY_KEY
 
 _EXPLAINED = "an explanation where Kafka sends only the code"
 _NO_UNKNOWN_ERROR = "Kafka fails with UNKNOWN_SERVER_ERROR where the fault is the client's"
@@ -11,7 +13,17 @@ _NO_LOG_START = (
     "a refusal carries no log start offset; clients read it with UNKNOWN_PRODUCER_ID only, which is never sent"
 )
 
+_NOT_SERVED = "what is not served is not advertised, and clients fall back or say so"
+_KEYS = "|".join(str(key) for key in API_BY_KEY if key not in SERVED)
+
 ALLOWED: list[Allowed] = [
+    Allowed(
+        "api_versions_every_version",
+        r".*Features\[kraft\.version\]\.maxVersion$",
+        "version 1 changes the voters of a running quorum",
+    ),
+    Allowed("api_versions_every_version", rf"named v4: \.apiKeys\[({_KEYS})\]$", _NOT_SERVED),
+    Allowed("api_versions_every_version", r".*Features\[(share|streams)\.version\]$", _NOT_SERVED),
     Allowed("produce_*", r".*\.logStartOffset$", _NO_LOG_START),
     Allowed("produce_*", r".*\.errorMessage$", _EXPLAINED),
     Allowed("transactions_*", r"produce .*\.logStartOffset$", _NO_LOG_START),

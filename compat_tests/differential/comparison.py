@@ -74,6 +74,7 @@ _IDENTITIES = (
     "groupId",
     "key",
     "nodeId",
+    "entityType",
     "resourceName",
 )
 
@@ -82,14 +83,19 @@ def _by_identity(values: list[Any]) -> dict[Any, Any]:
     """Elements by what they are about, because Kafka's order is that of its hash tables; by position where nothing says."""
     found: dict[Any, Any] = {}
     for position, value in enumerate(values):
-        names = (
-            [str(value[key]) for key in _IDENTITIES if value.get(key) is not None] if isinstance(value, dict) else []
-        )
-        key = "/".join(names) if names else str(position)
+        name = _identity(value) if isinstance(value, dict) else None
+        key = str(position) if name is None else name
         while key in found:
             key += "+"
         found[key] = value
     return found
+
+
+def _identity(value: dict[str, Any]) -> str | None:
+    if "entity" in value:  # A quota is about several things at once.
+        return ",".join(sorted(f"{part['entityType']}={part['entityName']}" for part in value["entity"]))
+    names = [str(value[key]) for key in _IDENTITIES if value.get(key) is not None]
+    return "/".join(names) if names else None
 
 
 def _find(allowed: list[Allowed], case: str, where: str) -> Allowed | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kafkapy.errors import KafkaError
+from kafkapy.handlers import SERVED
 from kafkapy.types import ZERO_UUID
 from kafkapy.wire.apis import API_BY_KEY
 from kafkapy.wire.json_form import uuid_text
@@ -46,6 +47,7 @@ class Probe:
         host, _, port = bootstrap.rpartition(":")
         self.address = host, int(port)
         self.notes: list[tuple[str, Any]] = []
+        self.asked: set[tuple[int, int]] = set()
         self._wire: WireClient | None = None
         self._names: dict[str, str] = {}
 
@@ -71,13 +73,16 @@ class Probe:
     # ---- asking
 
     def ask(self, label: str, request: Request, version: int, timeout_s: float = SILENCE_S * 10) -> Any:
-        """Send, note the answer, return it; None if there was none."""
+        """Send, note the answer, return it; None if there was none. What kafkapy does not serve is not asked of anybody."""
+        if request.SCHEMA.key not in SERVED:
+            return None
         answer = self.quietly(request, version, timeout_s)
         self.note(f"{label} v{version}", answer if isinstance(answer, str) else answer.to_json(version))
         return None if isinstance(answer, str) else answer
 
     def quietly(self, request: Request, version: int, timeout_s: float = SILENCE_S * 10) -> Any:
         """Send and return the answer, or CLOSED or SILENT, without a note."""
+        self.asked.add((request.SCHEMA.key, version))
         try:
             return self.wire.request(request, version, timeout_s)
         except Closed:

@@ -23,6 +23,11 @@ from kafkapy.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from kafkapy.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from tests.support.requests import batch, fetch, fetch_partition, list_offsets, produce
 
 
@@ -84,7 +89,7 @@ def transactions_of_version_1(probe: Probe) -> None:
     transactions_ready(probe)
     ready(probe)
     probe.create_topic("t1", 2)
-    for version in range(4):
+    for version in range(5):
         name = f"t1-{version}"
         who = open_producer(probe, name)
 
@@ -101,7 +106,7 @@ def transactions_of_version_1(probe: Probe) -> None:
             given = {**identity, **changes}
             topics = [AddPartitionsToTxnTopic(name=topic, partitions=[index])]
             fields = {f"v3_and_below_{key}": value for key, value in given.items()}
-            probe.ask(label, AddPartitionsToTxnRequest(v3_and_below_topics=topics, **fields), version)
+            probe.ask(label, AddPartitionsToTxnRequest(v3_and_below_topics=topics, **fields), min(version, 3))
 
         add("unknown topic", "t1-nope")
         add("unknown partition", index=9)
@@ -166,7 +171,33 @@ def transactions_of_version_2(probe: Probe) -> None:
     many = AddPartitionsToTxnTransaction(
         transactional_id="t2", topics=[AddPartitionsToTxnTopic(name="t2", partitions=[0])], **who
     )
-    probe.ask("several", AddPartitionsToTxnRequest(transactions=[many]), 4)
+    for version in (4, 5):
+        probe.ask("several", AddPartitionsToTxnRequest(transactions=[many]), version)
+        many.verify_only = True
+        probe.ask("verify", AddPartitionsToTxnRequest(transactions=[many]), version)
     for version in range(3):
         answer = probe.quietly(ListTransactionsRequest(state_filters=["nonsense"]), version)
         probe.note(f"list v{version}", answer.to_json(version))
+
+
+@case
+def transaction_markers(probe: Probe) -> None:
+    """Markers from outside are how an administrator ends a transaction that hangs."""
+    transactions_ready(probe)
+    probe.create_topic("tm")
+    for version in (1, 2):
+        for label, topic, index in (("good", "tm", 0), ("unknown topic", "tm-nope", 0), ("unknown partition", "tm", 9)):
+            topics = [WritableTxnMarkerTopic(name=topic, partition_indexes=[index])]
+            marker = WritableTxnMarker(
+                producer_id=4242, producer_epoch=3, transaction_result=False, topics=topics, coordinator_epoch=5
+            )
+            probe.ask(label, WriteTxnMarkersRequest(markers=[marker]), version)
+        old = WritableTxnMarker(
+            producer_id=4242,
+            producer_epoch=1,
+            topics=[WritableTxnMarkerTopic(name="tm", partition_indexes=[0])],
+            coordinator_epoch=4,
+        )
+        probe.ask("from the past", WriteTxnMarkersRequest(markers=[old]), version)
+        probe.ask("nothing", WriteTxnMarkersRequest(), version)
+    probe.ask("what is there", fetch("tm", fetch_partition(), isolation_level=1), 12)
