@@ -32,7 +32,7 @@ from kafkapy.wire.schema import Record
 SUPPORTED_FEATURES: dict[str, FeatureRange] = {
     "eligible.leader.replicas.version": FeatureRange(0, 1),
     "group.version": FeatureRange(0, 1),
-    "kraft.version": FeatureRange(0, 1),
+    "kraft.version": FeatureRange(0, 0),
     METADATA_VERSION: FeatureRange(METADATA_VERSION_MIN, METADATA_VERSION_LATEST),
     "transaction.version": FeatureRange(0, 2),
 }

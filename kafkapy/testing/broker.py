@@ -23,7 +23,8 @@ from kafkapy.errors import ErrorCode, KafkaError, StartError
 
 HOST = "127.0.0.1"
 START_TIMEOUT_S = 30.0
-STOP_TIMEOUT_S = 15.0
+# A stop writes the indexes of every partition that was written to: ten thousand of them take their time.
+STOP_TIMEOUT_S = 60.0
 
 
 class Broker:
