@@ -22,7 +22,12 @@ def main(bootstrap: str, topic: str, folder: str) -> None:
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")
-    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest", "includeHeaders": "true"}
+    options = {
+        "kafka.bootstrap.servers": bootstrap,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        "includeHeaders": "true",
+    }
     write(spark, bootstrap, topic, 0)
     read = spark.read.format("kafka").options(**options).load()
     check(read, 0, ROWS)
@@ -44,7 +49,9 @@ def write(spark: SparkSession, bootstrap: str, topic: str, start: int) -> None:
     header = F.array(F.struct(F.lit("source").alias("key"), F.lit("spark").cast("binary").alias("value")))
     number = F.col("id").cast("string")
     rows = spark.range(start, start + ROWS).select(number.alias("key"), number.alias("value"), header.alias("headers"))
-    rows.write.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("topic", topic).option("includeHeaders", "true").save()
+    rows.write.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("topic", topic).option(
+        "includeHeaders", "true"
+    ).save()
 
 
 def check(rows: DataFrame, start: int, end: int) -> None:

@@ -79,7 +79,9 @@ def append_all(
             try:
                 if codes and topic is not None and codes.get((topic.name, data.index)):
                     code = codes[topic.name, data.index]
-                    raise KafkaError(code, f"the transaction coordinator does not have {topic.name}-{data.index}: {code.name}")
+                    raise KafkaError(
+                        code, f"the transaction coordinator does not have {topic.name}-{data.index}: {code.name}"
+                    )
                 answer = _append(context, acks, topic, data, pending, codes is not None)
             except KafkaError as error:
                 failed = True

@@ -41,7 +41,7 @@ class Client:
             config=SimpleNamespace(
                 node_id=1, advertised_listeners=[SimpleNamespace(name="PLAINTEXT")], auto_create_topics_enable=False
             ),
-            image=SimpleNamespace(topics=self.topics, brokers={1: node}),
+            image=SimpleNamespace(topics=self.topics, brokers={1: node}, features={"group.version": 1}),
             controller=SimpleNamespace(is_active=False),
         )
         self.connection = SimpleNamespace(client_host="10.0.0.1", listener_name="PLAINTEXT")
