@@ -11,7 +11,7 @@ import struct
 from kafkapy.coordination import Record
 from kafkapy.groups.classic_group import ClassicGroup
 from kafkapy.types import ZERO_UUID
-from kafkapy.wire.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from kafkapy.wire.group_records import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
 from kafkapy.wire.record_framing import encode_key, encode_value
 
 GROUP_METADATA_VERSION = 3
@@ -30,11 +30,6 @@ def group_metadata_record(group: ClassicGroup, assignments: dict[str, bytes]) ->
     """A classic group with its members and what each of them is assigned."""
     value = group.as_value(assignments)
     return encode_key(GroupMetadataKey(group=group.group_id)), encode_value(value, GROUP_METADATA_VERSION)
-
-
-def group_metadata_value_record(group_id: str, value: GroupMetadataValue) -> Record:
-    """A classic group whose value somebody has already."""
-    return encode_key(GroupMetadataKey(group=group_id)), encode_value(value, GROUP_METADATA_VERSION)
 
 
 def group_tombstone(group_id: str) -> Record:

@@ -289,13 +289,6 @@ class ProducerTable:
         self._ongoing = dict(sorted(self._ongoing.items()))
         self._update_first_unstable_offset()
 
-    @property
-    def oldest_transaction(self) -> ProducerState | None:
-        """The producer of the transaction that has been open for longest."""
-        for producer_id in self._ongoing.values():
-            return self.states[producer_id]
-        return None
-
     def _update_first_unstable_offset(self) -> None:
         first = next(iter(self._ongoing), NO_OFFSET)
         if self._completed:

@@ -69,14 +69,8 @@ class CoordinatorConfig(Protocol):
     transaction_state_log_num_partitions: int
 
 
-class Topic(Protocol):
-    """A topic as the cluster knows it."""
-
-    partition_count: int
-
-
 class Catalog(Protocol):
-    """All topics of the cluster by name."""
+    """All topics of the cluster by name; of each the coordinator asks for its partition_count."""
 
     topics: Any
 
