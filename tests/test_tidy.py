@@ -21,15 +21,19 @@ ALLOWED = {
     "groups": {"base", "config", "wire", "groups"},
     "transactions": {"base", "config", "wire", "transactions"},
     "raft": {"base", "config", "wire", "log", "raft"},
-    "handlers": {"base", "config", "wire", "log", "groups", "transactions", "raft", "handlers"},
-    "server": {"base", "config", "wire", "log", "groups", "transactions", "raft", "handlers", "server"},
+    "replication": {"base", "config", "wire", "log", "replication"},
+    "handlers": {"base", "config", "wire", "log", "groups", "transactions", "raft", "replication", "handlers"},
+    "server": {
+        *("base", "config", "wire", "log", "groups", "transactions", "raft", "replication", "handlers"),
+        "server",
+    },
     "client": {"base", "wire", "client"},
     "cli": {"base", "config", "wire", "log", "client", "cli", "server"},
     "testing": {"base", "config", "wire", "client", "server", "testing"},
 }
 
 # Layers that decide but never wait, and what they must not touch.
-PURE = {"base", "config", "wire", "log", "groups", "transactions", "raft", "handlers"}
+PURE = {"base", "config", "wire", "log", "groups", "transactions", "raft", "replication", "handlers"}
 IMPURE_MODULES = {"trio", "socket", "threading", "time", "random", "asyncio", "subprocess", "multiprocessing", "select"}
 IMPURE_ALLOWED = {
     # pysyncobj brings its own thread and sockets; this file fences them.

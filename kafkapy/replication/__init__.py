@@ -1,0 +1,1 @@
+"""Followers and the set of replicas in sync: pure."""
