@@ -86,6 +86,21 @@ def go_program(source: Path) -> Path:
     )
 
 
+def go_own_tests(module: str, version: str, package: str) -> Path:
+    """The tests that a Go module brings for one of its packages, built as a program."""
+    go = program("go", "https://go.dev/dl")
+    folder = cache() / ("go-tests-" + re.sub(r"[^\w.]+", "-", f"{module}/{package}@{version}"))
+    built = folder / "tests"
+    script = (
+        f'dir=$("{go}" mod download -json {module}@{version} | sed -n \'s/^.*"Dir": "\\(.*\\)",*$/\\1/p\') && '
+        f'cd "$dir/{package}" && "{go}" test -c -o "{built}" .'
+    )
+    with _one_at_a_time(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        _install(["sh", "-c", script], folder)
+    return built
+
+
 def node_modules(source: Path) -> Path:
     """A folder with the node_modules that a package.json asks for, its scripts beside them."""
     npm = program("npm", "https://nodejs.org")
