@@ -18,3 +18,4 @@ class Decision(NamedTuple):
 
     records: list[Record]
     response: Any
+    notes: tuple[str, ...] = ()  # what an operator must be told when it is made

@@ -21,8 +21,11 @@ TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
 NO_LEADER = -1
 
-# A replica whose broker hasn't said in which of its log directories it is.
-DIRECTORY_UNASSIGNED = ZERO_UUID
+# A replica whose broker hasn't said in which of its log directories it is; one in a directory that has failed; one that was there before
+# directories were told.
+DIRECTORY_UNASSIGNED = bytes(15) + b"\x01"
+DIRECTORY_LOST = bytes(15) + b"\x02"
+DIRECTORY_MIGRATING = ZERO_UUID
 
 
 class ConfigResource(NamedTuple):
