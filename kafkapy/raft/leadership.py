@@ -152,9 +152,7 @@ class _Target:
         self.elr = tuple(sorted(candidates)) if candidates != set(self.elr) else self.elr
 
 
-def _elect(
-    record: PartitionChangeRecord, partition: PartitionImage, target: _Target, conditions: Conditions
-) -> None:
+def _elect(record: PartitionChangeRecord, partition: PartitionImage, target: _Target, conditions: Conditions) -> None:
     """Name the leader, if it is another one than before."""
     leader, clean = _choose(partition, target, conditions)
     if leader == partition.leader:
@@ -232,7 +230,6 @@ def _is_empty(record: PartitionChangeRecord) -> bool:
 
 def has_online_directory(broker: BrokerRegistration, directory: bytes) -> bool:
     """Whether a replica in this directory of the broker can be served, as far as one knows."""
-    if directory in (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING) or not broker.log_dirs:
     if directory == DIRECTORY_LOST:
         return False
     unknown = directory in (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING) or not broker.log_dirs
