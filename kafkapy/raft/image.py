@@ -26,6 +26,8 @@ NO_LEADER = -1
 DIRECTORY_UNASSIGNED = bytes(15) + b"\x01"
 DIRECTORY_LOST = bytes(15) + b"\x02"
 DIRECTORY_MIGRATING = ZERO_UUID
+# No directory has one of these for its id.
+RESERVED_DIRECTORIES = frozenset(bytes(15) + bytes((last,)) for last in range(100))
 
 
 class ConfigResource(NamedTuple):

@@ -100,20 +100,7 @@ class TopicsDelta:
         before = topic.partition(record.partition_id)
         if before is None:
             raise ReplayError(f"topic {topic.name} has no partition {record.partition_id}")
-        keeps_leader = record.leader == NO_LEADER_CHANGE
-        topic.changed[record.partition_id] = PartitionImage(
-            _changed(record.replicas, before.replicas),
-            _changed(record.isr, before.isr),
-            before.leader if keeps_leader else record.leader,
-            before.leader_epoch if keeps_leader else before.leader_epoch + 1,
-            before.partition_epoch + 1,
-            _changed(record.removing_replicas, before.removing_replicas),
-            _changed(record.adding_replicas, before.adding_replicas),
-            before.leader_recovery_state if record.leader_recovery_state < 0 else record.leader_recovery_state,
-            before.directories if record.directories is None else tuple(record.directories),
-            _changed(record.eligible_leader_replicas, before.eligible_leader_replicas),
-            _changed(record.last_known_elr, before.last_known_elr),
-        )
+        topic.changed[record.partition_id] = changed_partition(before, record)
 
     def clear_elr(self, name: str) -> None:
         """Forget the eligible leader replicas of one topic, or with an empty name of all."""
@@ -164,6 +151,24 @@ class TopicsDelta:
             return [self.ids_by_name[name]]
         existing = self.base.get(name)
         return [existing.id] if existing is not None and existing.id not in self.deleted else []
+
+
+def changed_partition(before: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
+    """The partition as the record makes it."""
+    keeps_leader = record.leader == NO_LEADER_CHANGE
+    return PartitionImage(
+        _changed(record.replicas, before.replicas),
+        _changed(record.isr, before.isr),
+        before.leader if keeps_leader else record.leader,
+        before.leader_epoch if keeps_leader else before.leader_epoch + 1,
+        before.partition_epoch + 1,
+        _changed(record.removing_replicas, before.removing_replicas),
+        _changed(record.adding_replicas, before.adding_replicas),
+        before.leader_recovery_state if record.leader_recovery_state < 0 else record.leader_recovery_state,
+        before.directories if record.directories is None else tuple(record.directories),
+        _changed(record.eligible_leader_replicas, before.eligible_leader_replicas),
+        _changed(record.last_known_elr, before.last_known_elr),
+    )
 
 
 def _changed(new: list[int] | None, before: tuple[int, ...]) -> tuple[int, ...]:
