@@ -40,6 +40,7 @@ from kafkapy.server.coordinators import Coordinators
 from kafkapy.server.dispatch import Dispatcher
 from kafkapy.server.flusher import Flusher
 from kafkapy.server.memory import MemoryPool
+from kafkapy.server.readiness import Readiness
 from kafkapy.server.replica_manager import ReplicaManager
 from kafkapy.server.server import Server
 from kafkapy.server.waiting import Waiting
@@ -87,6 +88,7 @@ class Broker:
         self.clock_ms = Clock()
         self.failure: BaseException | None = None
         self.port = 0
+        self.readiness = Readiness()
         self._cleaner: Cleaner | None = None
         self._chores = trio.CancelScope()
         self._stop = trio.Event()
@@ -134,6 +136,7 @@ class Broker:
                 nursery.cancel_scope.cancel()
         finally:
             self.logs.unlock()
+            self.readiness.close()
         if isinstance(self.failure, StorageError):
             raise StartError(f"the metadata cannot be written or read any more: {self.failure}") from self.failure
         if self.failure is not None:
@@ -160,7 +163,7 @@ class Broker:
         config = self.config
         self.waiting = Waiting(self.clock_ms)
         self.deleter = maintenance.Deleter(nursery)
-        self.flusher = Flusher(nursery, self.clock_ms, self._flushed, self._partition_failed)
+        self.flusher = Flusher(nursery, self.clock_ms, self._flushed, self._partition_failed, self.readiness.kick)
         self.replicas = Replicas()
         self.producer_ids = ProducerIds(self._request_producer_ids)
         self.coordinators = Coordinators(self, nursery)
@@ -169,10 +172,11 @@ class Broker:
         self.replica_manager = ReplicaManager(self)
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, self.clock_ms())
         pool_bytes = config.queued_max_request_bytes
-        self.server = Server(config, MemoryPool(pool_bytes if pool_bytes > 0 else REQUEST_MEMORY_BYTES_DEFAULT))
+        pool = MemoryPool(pool_bytes if pool_bytes > 0 else REQUEST_MEMORY_BYTES_DEFAULT)
+        self.server = Server(config, pool, self.readiness)
         self._bound = self.server.bind(list(config.broker_listeners))
         self.port = next(iter(self._bound.values()))[1]
-        for task in (self.waiting.run, self.clock_ms.run, self.coordinators.run):
+        for task in (self.waiting.run, self.clock_ms.run, self.coordinators.run, self.readiness.run):
             nursery.start_soon(task)
         unfenced = self._join_cluster()
         await self.replica_manager.recover()
@@ -208,6 +212,7 @@ class Broker:
         def run_on_loop(callback: Callable[[], None]) -> None:
             try:
                 token.run_sync_soon(self._run_and_settle, callback)
+                self.readiness.kick()
             except trio.RunFinishedError:
                 log.debug("a late word from the quorum")
 
@@ -341,6 +346,7 @@ class Broker:
     def flush(self, partition: Partition) -> None:
         """See BrokerView."""
         self.flusher.request(partition)
+        self.readiness.give_way()
 
     def _flushed(self, partition: Partition) -> None:
         self.waiting.wake(partition)

@@ -1,7 +1,10 @@
 """One client connection: one task, one buffer; frames are handled in order and answered in order.
 
-Theory of operation. The task receives into one growable buffer and handles every complete frame in it before it receives again; the answers of all
+Theory of operation. What arrives goes into one growable buffer; every complete frame in it is handled before the next receive, and the answers of all
 those frames leave with one send. A frame is never copied out of the buffer: a Produce's records go from it to the file.
+
+As long as nothing has to be waited for, this happens in calls from `readiness.py` and the task sleeps. It goes on itself when there is something to
+wait for: memory for a large frame, a peer that does not take its answers, too many answers outstanding, the end.
 
 An answer that is not there yet (a Wait) keeps a Slot in the queue; later answers queue up behind it, and the next requests are
 handled meanwhile, up to a bound. Whoever finishes a slot sends what has become sendable at once, without a task switch.
@@ -25,17 +28,17 @@ from kafkapy.errors import ProtocolError
 from kafkapy.limits import CONNECTION_BUFFER_BYTES_KEPT, CONNECTION_BUFFER_BYTES_MIN, CONNECTION_WAITS_MAX
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kafkapy.log.files import FileSlice
     from kafkapy.server.dispatch import Call, Dispatcher
     from kafkapy.server.memory import MemoryPool
+    from kafkapy.server.readiness import Readiness
     from kafkapy.server.waiting import Parked
 
 log = logging.getLogger("kafkapy.connection")
 
 _INT32 = struct.Struct(">i")
-# A client that sends without pause is served this many buffers before the others get their turn.
-RECEIVES_PER_TURN = 8
-
 # Answers to the frames of one buffer leave together up to about this size.
 ANSWER_BYTES_GATHERED = 256 * 1024
 
@@ -71,9 +74,9 @@ class Connection:
     """The server's end of one client connection."""
 
     __slots__ = (
-        "_backlog", "_dispatcher", "_draining", "_end", "_nursery", "_out", "_paused", "_pool", "_progress",
-        "_reserved", "_scope", "_slots", "_splits", "_start", "_stopping", "_view", "client_host", "closing",
-        "last_active", "listener_name", "local_address", "max_frame", "sock",
+        "_backlog", "_dispatcher", "_draining", "_end", "_fault", "_nursery", "_out", "_own_turn", "_paused", "_pool",
+        "_progress", "_readiness", "_reserved", "_scope", "_slots", "_splits", "_start", "_stopping", "_take", "_taken",
+        "_view", "_wanted", "client_host", "closing", "last_active", "listener_name", "local_address", "max_frame", "sock",
     )  # fmt: skip
 
     def __init__(
@@ -81,6 +84,7 @@ class Connection:
         sock: socket.socket,
         dispatcher: Dispatcher,
         pool: MemoryPool,
+        readiness: Readiness,
         nursery: trio.Nursery,
         listener_name: str,
         max_frame: int,
@@ -95,6 +99,7 @@ class Connection:
         self.max_frame = max_frame
         self._dispatcher = dispatcher
         self._pool = pool
+        self._readiness = readiness
         self._nursery = nursery
         self._scope = trio.CancelScope()
         self._view = memoryview(bytearray(CONNECTION_BUFFER_BYTES_MIN))
@@ -108,6 +113,11 @@ class Connection:
         self._paused = False  # Whole frames are left in the buffer until answers have been taken.
         self._stopping = False
         self._progress: trio.Event | None = None
+        self._wanted = CONNECTION_BUFFER_BYTES_MIN
+        self._own_turn: trio.Event | None = None  # While calls from `readiness` serve this connection: what ends that.
+        self._fault: Exception | None = None
+        self._take: Callable[[socket.socket, bytes], None] | None = None
+        self._taken = b""
 
     # ---- the task
 
@@ -130,83 +140,113 @@ class Connection:
             self._release()
 
     async def _serve(self) -> None:
-        receives = 0
         while not self.closing and not self._stopping:
-            if self._draining or len(self._slots) >= CONNECTION_WAITS_MAX:
+            if self._is_held:
                 await self._wait_progress()
             if self._paused:
                 self._paused = False
                 self._handle_frames()
                 await trio.lowlevel.checkpoint()
                 continue
-            wanted = await self._make_room()
-            start_end = self._end
+            size = self._make_room()
+            if size:
+                await self._pool.reserve(size)
+                self._enlarge(size)
+            own_turn = self._own_turn = trio.Event()
+            self._readiness.add(self.sock.fileno(), self._on_readable)
             try:
-                count = self.sock.recv_into(self._view[start_end : start_end + wanted])
-            except BlockingIOError:
-                receives = 0
-                await trio.lowlevel.wait_readable(self.sock)
-                continue
-            if not count:
+                await own_turn.wait()
+            finally:
+                self._disarm()
+            if self._fault is not None:
+                raise self._fault
+
+    @property
+    def _is_held(self) -> bool:
+        """Whether nothing more may be read for now."""
+        return self._draining or len(self._slots) >= CONNECTION_WAITS_MAX
+
+    def _on_readable(self) -> None:
+        """Receive once and handle what is whole; called as long as nothing has to be waited for."""
+        end = self._end
+        try:
+            count = self.sock.recv_into(self._view[end : end + self._wanted])
+            self._end = end + count
+            if count:
+                self._handle_frames()
+                if self.closing or self._is_held or self._paused or self._make_room():
+                    self._take_turn()
                 return
-            self._end = start_end + count
-            self._handle_frames()
-            if self._start == self._end and not self._draining:
-                # Everything is answered: the next bytes are a round trip away, so do not ask the socket in vain.
-                receives = 0
-                await trio.lowlevel.wait_readable(self.sock)
-            else:
-                receives += 1
-                if receives >= RECEIVES_PER_TURN:
-                    receives = 0
-                    await trio.lowlevel.checkpoint()
+            self.closing = True
+        except BlockingIOError:
+            return
+        except Exception as error:  # noqa: BLE001 -- raised again in the task, which knows how connections end
+            self._fault = error
+        self._take_turn()
+
+    def _take_turn(self) -> None:
+        """Go on in the task; no call comes from now on, whichever of the two runs first."""
+        assert self._own_turn is not None
+        self._own_turn.set()
+        self._disarm()
+        self._readiness.give_way()
+
+    def _disarm(self) -> None:
+        if self._own_turn is not None:
+            self._own_turn = None
+            self._readiness.remove(self.sock.fileno())
 
     async def _answer_open_requests(self) -> None:
         """The broker stops: requests that were read are still answered, and their answers written."""
         while not self.closing and (self._slots or self._draining):
             await self._next_progress()
 
-    async def _make_room(self) -> int:
-        """See that the buffer can take the frame that has begun, and say how many bytes to ask for."""
+    def _make_room(self) -> int:
+        """See that the buffer can take the frame that has begun. Where memory for it must be waited for: how much."""
         held = self._end - self._start
         if not held:
             self._start = self._end = 0
-            return len(self._view)
+            self._wanted = len(self._view)
+            return 0
         if held < 4:
             needed = CONNECTION_BUFFER_BYTES_MIN
         else:
             needed = _INT32.unpack_from(self._view, self._start)[0] + 4
         capacity = len(self._view)
         if needed > capacity:
-            await self._grow(needed)
+            size = max(needed, 2 * capacity) if needed < CONNECTION_BUFFER_BYTES_KEPT else needed
+            # What it has goes back first: connections that hold memory while they wait for more would wait for each other for ever.
+            self._view = memoryview(bytearray(self._view[self._start : self._end]))
+            self._start, self._end = 0, held
+            if self._reserved:
+                self._pool.release(self._reserved)
+                self._reserved = 0
+            if not self._pool.try_reserve(size):
+                return size
+            self._enlarge(size)
         elif self._start + needed > capacity:
             # Move the part of a frame that is there to the front; the slices overlap, hence the copy.
             self._view[:held] = bytes(self._view[self._start : self._end])
             self._start, self._end = 0, held
         # A large frame is received exactly to its end, so that the next one begins at the front and nothing has to be moved.
-        if needed > CONNECTION_BUFFER_BYTES_KEPT // 4:
-            return needed - held
-        return len(self._view) - self._end
+        self._wanted = needed - held if needed > CONNECTION_BUFFER_BYTES_KEPT // 4 else len(self._view) - self._end
+        return 0
 
-    async def _grow(self, needed: int) -> None:
-        size = max(needed, 2 * len(self._view)) if needed < CONNECTION_BUFFER_BYTES_KEPT else needed
-        # What it has goes back first: connections that hold memory while they wait for more would wait for each other for ever.
-        self._view = memoryview(bytearray(self._view[self._start : self._end]))
-        self._start, self._end = 0, len(self._view)
-        if self._reserved:
-            self._pool.release(self._reserved)
-            self._reserved = 0
-        await self._pool.reserve(size)
+    def _enlarge(self, size: int) -> None:
+        """Take a buffer of `size` bytes, which have been reserved; the frame that has begun stands at its front."""
+        held = self._end
         self._reserved = size
         view = memoryview(bytearray(size))
-        view[: self._end] = self._view
+        view[:held] = self._view
         self._view = view
+        self._wanted = size - held
 
     def shrink(self) -> None:
         """Give a large buffer back while nothing is in it; the broker's sweep asks idle connections for this."""
         if self._reserved and self._start == self._end:
             self._view = memoryview(bytearray(CONNECTION_BUFFER_BYTES_MIN))
             self._start = self._end = 0
+            self._wanted = CONNECTION_BUFFER_BYTES_MIN
             self._pool.release(self._reserved)
             self._reserved = 0
 
@@ -230,7 +270,7 @@ class Connection:
                 dispatcher.handle(self, view, frame, start, now_ms)
                 if len(self._out) > ANSWER_BYTES_GATHERED:
                     self.flush()
-                if self._draining or len(self._slots) >= CONNECTION_WAITS_MAX:
+                if self._is_held:
                     # Small requests can have large answers: what nobody takes is not made.
                     self._paused = True
                     break
@@ -281,7 +321,7 @@ class Connection:
 
     async def _wait_progress(self) -> None:
         """Read nothing while too many answers are outstanding or the peer does not take those that are there."""
-        while not self.closing and (self._draining or len(self._slots) >= CONNECTION_WAITS_MAX):
+        while not self.closing and self._is_held:
             await self._next_progress()
 
     async def _next_progress(self) -> None:
@@ -293,6 +333,7 @@ class Connection:
         if self._progress is not None:
             self._progress.set()
             self._progress = None
+            self._readiness.give_way()
 
     # ---- sending
 
@@ -333,6 +374,7 @@ class Connection:
             if not self._write_backlog():
                 self._draining = True
                 self._nursery.start_soon(self._drain)
+                self._readiness.give_way()
         except OSError as error:
             self._lost(error)
 
@@ -399,6 +441,13 @@ class Connection:
         self.closing = True
         self._scope.cancel()
         self._signal_progress()
+        self._readiness.give_way()
+
+    def hand_over(self, start: int, take: Callable[[socket.socket, bytes], None]) -> None:
+        """Give the socket to somebody else, with the bytes from `start` on, which were received already."""
+        self._take = take
+        self._taken = bytes(self._view[start : self._end])
+        self.close()
 
     def _lost(self, error: OSError) -> None:
         log.debug("connection lost: %s", error, extra={"client": self.client_host})
@@ -425,7 +474,10 @@ class Connection:
             self._pool.release(self._reserved)
             self._reserved = 0
         trio.lowlevel.notify_closing(self.sock)
-        self.sock.close()
+        if self._take is None:
+            self.sock.close()
+        else:
+            self._take(self.sock, self._taken)
         self._dispatcher.connection_closed(self)
 
 

@@ -15,6 +15,7 @@ import trio
 from kafkapy.errors import StorageError
 
 if TYPE_CHECKING:
+    from kafkapy.log.flush import FlushWork
     from kafkapy.log.partition import Partition
 
 log = logging.getLogger("kafkapy.flusher")
@@ -32,11 +33,14 @@ class Flusher:
         clock_ms: Callable[[], int],
         flushed: Callable[[Partition], None],
         failed: Callable[[Partition, StorageError], None],
+        kick: Callable[[], None],
     ) -> None:
+        """`kick` is called in the threads when they have something for the loop."""
         self._nursery = nursery
         self._clock_ms = clock_ms
         self._flushed = flushed
         self._failed = failed
+        self._kick = kick
         self._limiter = trio.CapacityLimiter(PARALLEL_FLUSHES)
         # Partitions being flushed; True when somebody has asked again meanwhile.
         self._running: dict[Partition, bool] = {}
@@ -71,7 +75,7 @@ class Flusher:
                 work = partition.log.prepare_flush()
                 try:
                     if not work.is_empty:
-                        await trio.to_thread.run_sync(work.run, limiter=self._limiter)
+                        await trio.to_thread.run_sync(self._run, work, limiter=self._limiter)
                 finally:
                     work.finish(self._clock_ms())
             except StorageError as error:
@@ -83,3 +87,9 @@ class Flusher:
             if not again:
                 del self._running[partition]
             self._flushed(partition)
+
+    def _run(self, work: FlushWork) -> None:
+        try:
+            work.run()
+        finally:
+            self._kick()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kafkapy.config.broker_config import BrokerConfig, Listener
     from kafkapy.server.dispatch import Dispatcher
     from kafkapy.server.memory import MemoryPool
+    from kafkapy.server.readiness import Readiness
 
 log = logging.getLogger("kafkapy.server")
 
@@ -44,9 +45,10 @@ class AddressMissingError(StartError):
 class Server:
     """All listeners and connections of one broker."""
 
-    def __init__(self, config: BrokerConfig, pool: MemoryPool) -> None:
+    def __init__(self, config: BrokerConfig, pool: MemoryPool, readiness: Readiness) -> None:
         self.config = config
         self._pool = pool
+        self._readiness = readiness
         self._sockets: list[tuple[Listener, socket.socket]] = []
         self._connections: set[Connection] = set()
         self._per_address: Counter[str] = Counter()
@@ -127,7 +129,13 @@ class Server:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection = Connection(
-                sock, dispatcher, self._pool, nursery, listener.name, self.config.socket_request_max_bytes
+                sock,
+                dispatcher,
+                self._pool,
+                self._readiness,
+                nursery,
+                listener.name,
+                self.config.socket_request_max_bytes,
             )
         except OSError as error:  # the peer was gone before it was looked at
             log.debug("connection lost while accepting: %s", error)
