@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafkapy.errors import ErrorCode, KafkaError
@@ -26,19 +26,33 @@ def decide(
 
     `refuse` makes the answer for a decision that could not be made or did not get through.
     """
+    return decide_all(context, timeout_ms, lambda image: (make(image),), refuse)
+
+
+def decide_all(
+    context: RequestContext,
+    timeout_ms: int,
+    make: Callable[[MetadataImage], Sequence[Decision]],
+    refuse: Callable[[ErrorCode, str | None], Any],
+) -> Any:
+    """The same for what may need several decisions: the last one's response is the answer."""
     controller = context.broker.controller
+    ticket = None
     try:
-        decision = make(controller.require_active())
-        ticket = controller.submit(decision, context.now_ms)
+        decisions = make(controller.require_active())
+        for decision in decisions:
+            ticket = controller.submit(decision, context.now_ms)
     except KafkaError as error:
         return refuse(error.code, error.message)
+    response = decisions[-1].response
     if ticket is None:
-        return decision.response
+        return response
+    last = ticket
 
     def again(expired: bool) -> Any:
-        if ticket.outcome is Outcome.PENDING and not expired:
+        if last.outcome is Outcome.PENDING and not expired:
             return None
-        failure = ticket_error(ticket, expired)
-        return decision.response if failure is None else refuse(failure, None)
+        failure = ticket_error(last, expired)
+        return response if failure is None else refuse(failure, None)
 
-    return Wait((ticket,), context.now_ms + max(0, timeout_ms), again)
+    return Wait((last,), context.now_ms + max(0, timeout_ms), again)

@@ -16,7 +16,7 @@ from kafkapy.errors import ErrorCode
 from kafkapy.raft.decision import Decision
 from kafkapy.raft.image import MetadataImage, PartitionImage, TopicImage
 from kafkapy.raft.leadership import RECOVERED, RECOVERING, Leadership, Wanted
-from kafkapy.raft.membership import check_broker_epoch
+from kafkapy.raft.registrations import check_broker_epoch
 from kafkapy.raft.topics_delta import changed_partition
 from kafkapy.wire.messages.alter_partition import (
     AlterPartitionRequest,

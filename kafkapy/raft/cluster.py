@@ -17,6 +17,8 @@ from kafkapy.raft.image import (
     PartitionImage,
 )
 from kafkapy.raft.image_records import broker_record, controller_record
+from kafkapy.raft.registrations import check_levels
+from kafkapy.wire.messages.controller_registration import ControllerRegistrationResponse
 from kafkapy.wire.metadata_records import (
     METADATA_VERSION_LATEST,
     METADATA_VERSION_MIN,
@@ -82,7 +84,13 @@ def register_controller(image: MetadataImage, identity: NodeIdentity) -> Decisio
     )
     if image.controllers.get(identity.node_id) == registration:
         return Decision([], None)
-    return Decision([controller_record(registration)], None)
+    return registered_controller(image, registration)
+
+
+def registered_controller(image: MetadataImage, registration: ControllerRegistration) -> Decision:
+    """A controller's registration is taken in; KafkaError UNSUPPORTED_VERSION from one that cannot run what the cluster has agreed on."""
+    check_levels(image, registration.features)
+    return Decision([controller_record(registration)], ControllerRegistrationResponse())
 
 
 def register_broker(image: MetadataImage, identity: NodeIdentity) -> Decision:

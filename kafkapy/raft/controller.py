@@ -8,18 +8,22 @@ committed one.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections import deque
 from collections.abc import Callable
 
 from kafkapy.config.broker_config import BrokerConfig
 from kafkapy.errors import ErrorCode, KafkaError
+from kafkapy.raft.broker_sessions import BrokerSessions
 from kafkapy.raft.decision import Decision, UuidSource
 from kafkapy.raft.delta import MetadataDelta
 from kafkapy.raft.image import MetadataImage
 from kafkapy.raft.metadata_batches import frame_records
 from kafkapy.raft.quorum import Outcome, Quorum, Ticket
 from kafkapy.wire.metadata_records import METADATA_VERSION_LATEST
+
+log = logging.getLogger(__name__)
 
 
 def random_uuid() -> bytes:
@@ -44,6 +48,7 @@ class Controller:
         self.image = MetadataImage(cluster_id)
         self.config = config
         self.new_uuid = new_uuid
+        self.sessions = BrokerSessions()
         self.epoch: int | None = None
         self._quorum = quorum
         self._in_flight: deque[Ticket] = deque()
@@ -82,6 +87,8 @@ class Controller:
         """
         self.require_active()
         assert self.epoch is not None
+        for note in decision.notes:
+            log.warning("%s", note)
         if not decision.records:
             return self._in_flight[-1] if self._in_flight else None
         image = self.image

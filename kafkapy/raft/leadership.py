@@ -282,6 +282,28 @@ class Leadership:
             self._note(topic, number, record)
         return record
 
+    def leave_isrs(self, broker_id: int, lost_records: bool = False) -> list[Record]:
+        """The broker, which must be gone, is in sync nowhere any more; if it has lost records it is not eligible either."""
+        records: list[Record] = []
+        lost = (broker_id,) if lost_records else ()
+        for topic, number, partition in all_partitions(self.image):
+            if broker_id in partition.isr or (lost_records and broker_id in partition.eligible_leader_replicas):
+                isr = [one for one in partition.isr if one != broker_id]
+                record = self.change(topic, number, Wanted(isr=isr, lost_records=lost))
+                if record is not None:
+                    records.append(record)
+        return records
+
+    def elect_leaderless(self) -> list[Record]:
+        """Leaders for the partitions that have none and can have one."""
+        records: list[Record] = []
+        for topic, number, partition in all_partitions(self.image):
+            if partition.leader == NO_LEADER:
+                record = self.change(topic, number)
+                if record is not None:
+                    records.append(record)
+        return records
+
     def may_lead(self, partition: PartitionImage, broker_id: int) -> bool:
         """Whether the broker is alive, and the directory of its replica too."""
         if broker_id not in self._alive:
