@@ -8,6 +8,7 @@ A version from the future is answered in v0 with error 35 and the range of ApiVe
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from kafkapy.errors import ErrorCode
 from kafkapy.handlers import SERVED
@@ -27,6 +28,11 @@ _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """Tell what is served."""
+    return answer(context, request, SERVED)
+
+
+def answer(context: RequestContext, request: ApiVersionsRequest, served: Iterable[int]) -> ApiVersionsResponse:
+    """What this kind of listener serves, and the features of the cluster."""
     if context.api_version >= 3 and not (
         _SOFTWARE_NAME.fullmatch(request.client_software_name)
         and _SOFTWARE_NAME.fullmatch(request.client_software_version)
@@ -34,7 +40,7 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     image = context.broker.image
     return ApiVersionsResponse(
-        api_keys=[_row(key) for key in sorted(SERVED)],
+        api_keys=[_row(key) for key in sorted(served)],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=levels.min_level, max_version=levels.max_level)
             for name, levels in SUPPORTED_FEATURES.items()

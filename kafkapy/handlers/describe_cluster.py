@@ -16,19 +16,14 @@ from kafkapy.wire.messages.describe_cluster import (
 )
 
 BROKERS, CONTROLLERS = 1, 2
+_ENDPOINT_TYPES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 
 
 def handle(context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
     """Answer from the image."""
     image = context.broker.image
     if request.endpoint_type != BROKERS:
-        known = request.endpoint_type == CONTROLLERS
-        return DescribeClusterResponse(
-            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-            error_message="The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
-            if known
-            else f"Unsupported endpoint type {request.endpoint_type}",
-        )
+        return wrong_endpoint_type(request.endpoint_type, BROKERS)
     brokers = []
     for node_id in sorted(image.brokers):
         broker = image.brokers[node_id]
@@ -45,3 +40,16 @@ def handle(context: RequestContext, request: DescribeClusterRequest) -> Describe
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response
+
+
+def wrong_endpoint_type(asked: int, ours: int) -> DescribeClusterResponse:
+    """The client takes this listener for one of another kind."""
+    if asked not in _ENDPOINT_TYPES:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, error_message=f"Unsupported endpoint type {asked}"
+        )
+    message = (
+        f"The request was sent to an endpoint of type {_ENDPOINT_TYPES[ours]}, but we wanted an endpoint of type "
+        f"{_ENDPOINT_TYPES[asked]}"
+    )
+    return DescribeClusterResponse(error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE, error_message=message)

@@ -29,26 +29,40 @@ TIMEOUT_MS = 30_000
 
 def handle(context: RequestContext, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse | Wait:
     """Change the loggers, then decide on the rest at once."""
-    config = context.broker.config
-    loggers = [one for one in request.resources if one.resource_type == ResourceType.BROKER_LOGGER]
-    rest = [one for one in request.resources if one.resource_type != ResourceType.BROKER_LOGGER]
-    of_loggers = [_alter_loggers(config.node_id, one, request.validate_only) for one in loggers]
+    of_loggers, rest = split_loggers(context, request)
+    if not rest.resources:
+        return of_loggers
 
     def make(image: MetadataImage) -> Decision:
-        asked = IncrementalAlterConfigsRequest(resources=rest, validate_only=request.validate_only)
-        decision = incremental_alter_configs(image, asked, config)
-        decision.response.responses += of_loggers
+        decision = incremental_alter_configs(image, rest, context.broker.config)
+        decision.response.responses += of_loggers.responses
         return decision
 
     def refuse(code: ErrorCode, message: str | None) -> IncrementalAlterConfigsResponse:
         return IncrementalAlterConfigsResponse(
-            responses=[*(_result(one, code, message or code.explanation) for one in rest), *of_loggers]
+            responses=[
+                *(_result(one, code, message or code.explanation) for one in rest.resources),
+                *of_loggers.responses,
+            ]
         )
 
-    if not rest:
-        return IncrementalAlterConfigsResponse(responses=of_loggers)
     response: IncrementalAlterConfigsResponse | Wait = decide(context, TIMEOUT_MS, make, refuse)
     return response
+
+
+def split_loggers(
+    context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> tuple[IncrementalAlterConfigsResponse, IncrementalAlterConfigsRequest]:
+    """Change the loggers of this process; the answer for them, and the request without them, which is for the controller."""
+    node_id = context.broker.config.node_id
+    loggers = [one for one in request.resources if one.resource_type == ResourceType.BROKER_LOGGER]
+    rest = [one for one in request.resources if one.resource_type != ResourceType.BROKER_LOGGER]
+    return (
+        IncrementalAlterConfigsResponse(
+            responses=[_alter_loggers(node_id, one, request.validate_only) for one in loggers]
+        ),
+        IncrementalAlterConfigsRequest(resources=rest, validate_only=request.validate_only),
+    )
 
 
 def _alter_loggers(node_id: int, resource: AlterConfigsResource, validate_only: bool) -> AlterConfigsResourceResponse:

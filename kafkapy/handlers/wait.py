@@ -3,6 +3,9 @@
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
+# Woken with every new image of the metadata.
+METADATA_CHANGED = "metadata changed"
+
 
 class Wait(NamedTuple):
     """An answer that is not there yet.

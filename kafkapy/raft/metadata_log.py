@@ -18,6 +18,7 @@ give the same image.
 from __future__ import annotations
 
 import logging
+import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 
@@ -37,8 +38,13 @@ from kafkapy.wire.schema import Record
 log = logging.getLogger(__name__)
 
 FOLDER = "__cluster_metadata-0"
+METADATA_TOPIC_ID = bytes(15) + b"\x01"
 SNAPSHOTS_KEPT = 2
 LOG_SUFFIX = ".log"
+
+# Where a batch begins is remembered about so often; a reader walks over the ones between.
+POSITION_INTERVAL_BYTES = 32 * 1024
+_BATCH_START = struct.Struct(">qi")  # base offset, length of what follows
 
 
 class MetadataLog:
@@ -57,6 +63,9 @@ class MetadataLog:
         self._segment_end = -1  # the offset there; where it isn't the log's end, a new segment is due
         self._damage = ""
         self._behind_damage: list[int] = []
+        self._positions: list[
+            tuple[int, int, int]
+        ] = []  # (offset, segment, position in its file) now and then, ascending
 
     # Reading, at start.
 
@@ -108,6 +117,7 @@ class MetadataLog:
             reason = "a batch is cut off"
             try:
                 for batch in read_batches(content):
+                    self._note_position(self._segments[index], batch.base_offset, self._position)
                     self._position, self._segment_end = batch.end_position, batch.next_offset
                     yield batch
             except (KafkaError, ProtocolError) as error:
@@ -144,6 +154,7 @@ class MetadataLog:
         data = encode_committed(batch, self._voters)
         with storage_errors(self._segment_path(self._segments[-1])):
             write_fully(self._fs, self._open(), data, self._position)
+        self._note_position(self._segments[-1], batch.base_offset, self._position)
         self._position += len(data)
         self._note(batch.next_offset, batch.base_offset, batch.epoch)
         self._segment_end = self.end_offset
@@ -154,6 +165,60 @@ class MetadataLog:
         if self._descriptor >= 0:
             self._fs.close(self._descriptor)
             self._descriptor = -1
+
+    # Serving followers that are no voters.
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that can be read; earlier segments that were not read at the start are kept for people only."""
+        return self._positions[0][0] if self._positions else self.end_offset
+
+    @property
+    def newest_snapshot(self) -> tuple[int, int] | None:
+        """End offset and epoch."""
+        return self._snapshots[-1] if self._snapshots else None
+
+    def common_end(self, next_offset: int, last_epoch: int) -> tuple[int, int] | None:
+        """Where a log that ends with this offset and epoch parts from this one: (epoch, end offset); None where it is a part of it."""
+        if not next_offset:
+            return None
+        index = bisect_right(self._epochs, last_epoch, key=lambda known: known[1])
+        if not index:
+            return (last_epoch, 0)
+        epoch = self._epochs[index - 1][1]
+        end_offset = self._epochs[index][0] if index < len(self._epochs) else self.end_offset
+        return None if epoch == last_epoch and next_offset <= end_offset else (epoch, end_offset)
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        """Whole batches from the one that holds `offset` on, all of one segment; at least one, if there is any."""
+        if offset >= self.end_offset:
+            return b""
+        index = bisect_right(self._positions, (offset, 1 << 62, 0))
+        assert index, "the offset is not before the log's start"
+        _, segment, position = self._positions[index - 1]
+        path = self._segment_path(segment)
+        with storage_errors(path):
+            descriptor = self._fs.open_existing(path)
+            try:
+                content = self._fs.pread(descriptor, POSITION_INTERVAL_BYTES + max_bytes, position)
+                begin, end = _whole_batches(content, offset, max_bytes)
+                if end <= len(content):
+                    return content[begin:end]
+                return self._fs.pread(descriptor, end - begin, position + begin)
+            finally:
+                self._fs.close(descriptor)
+
+    def read_snapshot_part(self, snapshot: tuple[int, int], position: int, max_bytes: int) -> tuple[bytes, int] | None:
+        """Bytes of a snapshot's file and the file's size; None where there is no such snapshot."""
+        if snapshot not in self._snapshots:
+            return None
+        path = f"{self.folder}/{checkpoint_name(*snapshot)}"
+        with storage_errors(path):
+            descriptor = self._fs.open_existing(path)
+            try:
+                return self._fs.pread(descriptor, max_bytes, position), self._fs.size(descriptor)
+            finally:
+                self._fs.close(descriptor)
 
     # Snapshots.
 
@@ -170,6 +235,7 @@ class MetadataLog:
         gone += [f"{base:020d}{LOG_SUFFIX}" for base in obsolete]
         self._snapshots = kept
         self._segments = self._segments[len(obsolete) :]
+        self._positions = [one for one in self._positions if one[1] not in obsolete]
 
         def write() -> bytes:
             content = b"".join(batches)
@@ -192,6 +258,7 @@ class MetadataLog:
         self._damage = ""
         self._snapshots = [*self._snapshots, (position.end_offset, position.epoch)]
         self._epochs = []
+        self._positions = []
         self._note(position.end_offset, position.end_offset - 1, position.epoch)
 
     # Inside.
@@ -200,6 +267,12 @@ class MetadataLog:
         self.end_offset = end_offset
         if not self._epochs or self._epochs[-1][1] != epoch:
             self._epochs.append((first_offset, epoch))
+
+    def _note_position(self, segment: int, offset: int, position: int) -> None:
+        """Remember where a batch begins, if the last one remembered is far enough away."""
+        known = self._positions[-1] if self._positions else None
+        if known is None or known[1] != segment or position - known[2] >= POSITION_INTERVAL_BYTES:
+            self._positions.append((offset, segment, position))
 
     def _epoch_at(self, offset: int) -> int | None:
         """The epoch of a batch that is there; None for what is known from a snapshot only."""
@@ -231,3 +304,17 @@ class MetadataLog:
                 self._fs.unlink(self._segment_path(base_offset))
         self._damage = ""
         self._behind_damage = []
+
+
+def _whole_batches(content: bytes, offset: int, max_bytes: int) -> tuple[int, int]:
+    """Begin and end, in `content`, of the batch with this offset and as many behind it as go into `max_bytes`; that one alone may be larger."""
+    begin, end = 0, 0
+    while end + _BATCH_START.size <= len(content):
+        base_offset, length = _BATCH_START.unpack_from(content, end)
+        following = end + _BATCH_START.size + length
+        if base_offset <= offset:
+            begin = end
+        elif following - begin > max_bytes or following > len(content):
+            break
+        end = following
+    return begin, end

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import NamedTuple
 
 from kafkapy.errors import StorageError
@@ -53,6 +53,17 @@ class MetadataSettings(NamedTuple):
     folder: str  # of the metadata log: `__cluster_metadata-0` in metadata.log.dir
     voters: tuple[int, ...]
     min_insync_replicas: int = 1
+    alone: bool = True  # the only voter, and a broker too: it joins its cluster without asking anybody
+    addresses: Mapping[int, tuple[str, int]] | None = None  # of the voters' listeners, as far as they are configured
+
+
+class Observed(NamedTuple):
+    """A node that follows the metadata log without voting, as the active controller sees it."""
+
+    directory_id: bytes
+    fetch_offset: int
+    fetch_time_ms: int
+    caught_up_time_ms: int
 
 
 class MetadataNode:
@@ -63,7 +74,8 @@ class MetadataNode:
         self.quorum = quorum
         self.controller = controller
         self.broker_epoch = -1
-        self._log = MetadataLog(settings.folder, settings.voters)
+        self.log = MetadataLog(settings.folder, settings.voters)
+        self.observers: dict[int, Observed] = {}
         self._identity: NodeIdentity | None = None
         self._stopping = False
         self._told_offset = 0
@@ -74,6 +86,28 @@ class MetadataNode:
         """The cluster as far as it is committed."""
         return self._loader.image
 
+    @property
+    def leader_id(self) -> int:
+        """The active controller, or the voter that is about to be it; -1 where nobody is known to be."""
+        leader_id = self.settings.node_id if self.controller.is_active else self.quorum.leader_id
+        return -1 if leader_id is None else leader_id
+
+    def voter_address(self, node_id: int) -> tuple[str, int] | None:
+        """Where a controller listens for other nodes: as configured, or as it has registered itself."""
+        place = (self.settings.addresses or {}).get(node_id)
+        registration = None if place is not None else self.image.controllers.get(node_id)
+        if registration is not None and registration.listeners:
+            return registration.listeners[0].host, registration.listeners[0].port
+        return place
+
+    def note_observer(self, node_id: int, directory_id: bytes, fetch_offset: int, now_ms: int) -> None:
+        """A node without a vote has fetched."""
+        if node_id >= 0:
+            known = self.observers.get(node_id)
+            caught_up = fetch_offset >= self.log.end_offset
+            earlier_ms = known.caught_up_time_ms if known is not None else -1
+            self.observers[node_id] = Observed(directory_id, fetch_offset, now_ms, now_ms if caught_up else earlier_ms)
+
     def start(
         self,
         run_on_loop: RunOnLoop,
@@ -83,19 +117,23 @@ class MetadataNode:
         on_ready: Callable[[], None],
         on_failure: Callable[[BaseException], None],
         now_ms: Callable[[], int],
+        on_elected: Callable[[], None] = lambda: None,
+        on_resigned: Callable[[], None] = lambda: None,
     ) -> None:
         """Publish what is on disk, then join the quorum. `wake` is called with tickets; StorageError where the log cannot be read."""
         self._wake = wake
         self._on_ready = on_ready
         self._on_failure = on_failure
+        self._on_elected = on_elected
+        self._on_resigned = on_resigned
         self._now_ms = now_ms
-        self._loader = MetadataLoader(self.settings.cluster_id, self._log, publishers)
+        self._loader = MetadataLoader(self.settings.cluster_id, self.log, publishers)
         self._loader.load()
         self._adopt()
         self.quorum.start(self, run_on_loop)
 
     def register(self, identity: NodeIdentity) -> None:
-        """Have this broker registered as soon as there is a controller."""
+        """Have this node registered as soon as it is the active controller; where there are others it also registers with them."""
         self._identity = identity
         if self.controller.is_active:
             self._join()
@@ -105,7 +143,7 @@ class MetadataNode:
         self._stopping = True
         self.controller.resign(self.image)
         self.quorum.stop()
-        self._log.close()
+        self.log.close()
 
     # The quorum's listener.
 
@@ -143,14 +181,17 @@ class MetadataNode:
         self.controller.activate(epoch, image)
         decision = bootstrap(image, self.settings.min_insync_replicas)
         self.controller.submit(decision, self._now_ms())
+        self.observers.clear()
         if self._identity is not None:
             self._join()
+        self._on_elected()
 
     def on_resigned(self) -> None:
         """See QuorumListener."""
         if not self._stopping:
             log.info("not the active controller any more")
         self.controller.resign(self.image)
+        self._on_resigned()
 
     def on_snapshot_due(self, position: SnapshotPosition) -> Callable[[], bytes] | None:
         """See QuorumListener."""
@@ -192,8 +233,10 @@ class MetadataNode:
         assert identity is not None
         controller = self.controller
         now_ms = self._now_ms()
-        clean = stopped_cleanly(controller.image, identity)
         controller.submit(register_controller(controller.image, identity), now_ms)
+        if not self.settings.alone:
+            return
+        clean = stopped_cleanly(controller.image, identity)
         decision = register_broker(controller.image, identity)
         self.broker_epoch = decision.response
         controller.submit(decision, now_ms)

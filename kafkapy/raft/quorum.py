@@ -99,7 +99,11 @@ class QuorumListener(Protocol):
 
 
 class Quorum(Protocol):
-    """One voter's connection to the quorum."""
+    """One node's connection to the quorum."""
+
+    @property
+    def leader_id(self) -> int | None:
+        """The voter that leads now, as far as this node knows. It may not have opened its epoch yet."""
 
     def start(self, listener: QuorumListener, run_on_loop: RunOnLoop) -> None:
         """Begin; nothing has been told before this."""
@@ -121,6 +125,11 @@ class MemoryQuorum:
         self.in_flight: deque[Ticket] = deque()
         self.leading = False
         self._listener: QuorumListener | None = None
+
+    @property
+    def leader_id(self) -> int | None:
+        """Itself or nobody."""
+        return self.node_id if self.leading else None
 
     @property
     def listener(self) -> QuorumListener:

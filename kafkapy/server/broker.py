@@ -19,27 +19,21 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from kafkapy.errors import KafkaError, StartError, StorageError
+from kafkapy.errors import StartError, StorageError
 from kafkapy.handlers.fetch_sessions import FetchSessions
 from kafkapy.handlers.replicas import Replicas
-from kafkapy.handlers.wait import Wait
-from kafkapy.log.checkpoints import format_uuid, read_meta_properties
+from kafkapy.log.checkpoints import read_meta_properties
 from kafkapy.log.manager import LogManager
-from kafkapy.raft.cluster import NodeIdentity
-from kafkapy.raft.controller import Controller, ticket_error
 from kafkapy.raft.image import TOPIC, MetadataImage
-from kafkapy.raft.image import Listener as RegisteredListener
-from kafkapy.raft.node import MetadataNode, MetadataSettings
-from kafkapy.raft.producer_ids import ProducerIds, allocate_producer_ids
-from kafkapy.raft.quorum import Outcome
-from kafkapy.raft.syncobj_quorum import SyncObjQuorum
-from kafkapy.raft.topic_names import CLUSTER_METADATA_TOPIC
-from kafkapy.server import maintenance
+from kafkapy.raft.producer_ids import ProducerIds
+from kafkapy.server import maintenance, metadata_follower
 from kafkapy.server.clock import Clock
+from kafkapy.server.controller_channel import ControllerChannel
 from kafkapy.server.coordinators import Coordinators
-from kafkapy.server.dispatch import Dispatcher
+from kafkapy.server.dispatch import ControllerDispatcher, Dispatcher
 from kafkapy.server.flusher import Flusher
 from kafkapy.server.memory import MemoryPool
+from kafkapy.server.peers import Peers
 from kafkapy.server.readiness import Readiness
 from kafkapy.server.replica_manager import ReplicaManager
 from kafkapy.server.server import Server
@@ -47,8 +41,13 @@ from kafkapy.server.waiting import Waiting
 
 if TYPE_CHECKING:
     from kafkapy.config.broker_config import BrokerConfig
+    from kafkapy.handlers.context import VoterLinks
     from kafkapy.log.partition import Partition
+    from kafkapy.raft.controller import Controller
+    from kafkapy.raft.node import MetadataNode
     from kafkapy.server.cleaner import Cleaner
+    from kafkapy.server.connection import Connection
+    from kafkapy.server.metadata_follower import Membership
     from kafkapy.types import TopicPartition
 
 log = logging.getLogger("kafkapy.broker")
@@ -57,6 +56,7 @@ log = logging.getLogger("kafkapy.broker")
 REQUEST_MEMORY_BYTES_DEFAULT = 1 << 30
 
 PRODUCER_IDS_TIMEOUT_MS = 10_000
+ALLOCATE_PRODUCER_IDS_VERSION = 0
 
 CLEANER_DELAY_S = 1.0
 
@@ -88,6 +88,12 @@ class Broker:
         self.clock_ms = Clock()
         self.failure: BaseException | None = None
         self.port = 0
+        # Drawn anew in every life, so that two nodes with one id are noticed.
+        self.incarnation_id = os.urandom(16)
+        self.voter_links: VoterLinks | None = None
+        self.cluster: Membership | None = None
+        self.metadata: MetadataNode
+        self.controller: Controller
         self.readiness = Readiness()
         self._cleaner: Cleaner | None = None
         self._chores = trio.CancelScope()
@@ -110,13 +116,18 @@ class Broker:
                 log.warning("second signal: ending at once")
                 os._exit(128 + number)
             log.info("stopping on %s", signal.Signals(number).name)
-            self._stop.set()
+            self._request_stop()
+
+    def _request_stop(self) -> None:
+        self._stop.set()
+        if self.cluster is not None:
+            self.cluster.give_up()
 
     def request_stop_from_thread(self) -> None:
         """Stop cleanly; may be called from any thread, also after the broker has stopped by itself."""
         assert self._token is not None
         try:
-            self._token.run_sync_soon(self._stop.set)
+            self._token.run_sync_soon(self._request_stop)
         except trio.RunFinishedError:
             log.debug("the broker had stopped already")
 
@@ -128,7 +139,7 @@ class Broker:
         try:
             async with trio.open_nursery() as nursery:
                 await self._start(nursery)
-                if self.failure is None:
+                if not self._stop.is_set():
                     self._say_ready()
                     ready()
                     await self._stop.wait()
@@ -150,7 +161,7 @@ class Broker:
             try:
                 known = (read_meta_properties(logs.pool.fs, folder.path) for folder in logs.folders)
                 ids = [properties["cluster.id"] for properties in known if properties and "cluster.id" in properties]
-                self.cluster_id = ids[0] if ids else format_uuid(_random_uuid())
+                self.cluster_id = ids[0] if ids else metadata_follower.new_cluster_id(config)
                 logs.load(config.node_id, self.cluster_id, _random_uuid)
             except BaseException:
                 logs.unlock()
@@ -162,73 +173,58 @@ class Broker:
     async def _start(self, nursery: trio.Nursery) -> None:
         config = self.config
         self.waiting = Waiting(self.clock_ms)
+        self.peers = Peers(self, nursery)
+        self.controller_channel = ControllerChannel(self, nursery)
+        self.replicas = Replicas()
+        pool_bytes = config.queued_max_request_bytes
+        pool = MemoryPool(pool_bytes if pool_bytes > 0 else REQUEST_MEMORY_BYTES_DEFAULT)
+        self.server = Server(config, pool, self.readiness)
+        self.bound = self.server.bind(list(config.listeners))
+        self.port = next(iter(self.bound.values()))[1]
+        for task in (self.waiting.run, self.clock_ms.run, self.readiness.run):
+            nursery.start_soon(task)
+        if config.is_broker:
+            self._build_broker(nursery)
+        self.cluster = metadata_follower.join(self, nursery)
+        if config.controller_listeners:
+            serve = partial(self.server.serve, listeners=config.controller_listeners)
+            nursery.start_soon(serve, ControllerDispatcher(self, self.waiting, self.clock_ms, self._connection_closed))
+        if config.is_broker:
+            await self._open_logs(self.cluster)
+        if config.is_broker and not self._stop.is_set():
+            self.deleter.delete_later(self.logs.deleted_folders, 0)
+            self.dispatcher = Dispatcher(self, self.waiting, self.clock_ms, self.server.connection_closed)
+            nursery.start_soon(partial(self.server.serve, listeners=config.broker_listeners), self.dispatcher)
+            nursery.start_soon(self._run_cleaner)
+            nursery.start_soon(self._run_chores)
+
+    async def _open_logs(self, cluster: Membership) -> None:
+        """Check what the last life has left, and be counted on from then on; left early when the node stops meanwhile."""
+        await cluster.catch_up()
+        if self._stop.is_set():
+            return
+        await self.replica_manager.recover()
+        self.replica_manager.set_aside_strays()
+        if not self._stop.is_set():
+            await cluster.unfence()
+
+    def _build_broker(self, nursery: trio.Nursery) -> None:
+        """What a node has that holds partitions and serves clients."""
         self.deleter = maintenance.Deleter(nursery)
         self.flusher = Flusher(nursery, self.clock_ms, self._flushed, self._partition_failed, self.readiness.kick)
-        self.replicas = Replicas()
         self.producer_ids = ProducerIds(self._request_producer_ids)
         self.coordinators = Coordinators(self, nursery)
         self.groups = self.coordinators.groups
         self.transactions = self.coordinators.transactions
         self.replica_manager = ReplicaManager(self)
-        self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, self.clock_ms())
-        pool_bytes = config.queued_max_request_bytes
-        pool = MemoryPool(pool_bytes if pool_bytes > 0 else REQUEST_MEMORY_BYTES_DEFAULT)
-        self.server = Server(config, pool, self.readiness)
-        self._bound = self.server.bind(list(config.broker_listeners))
-        self.port = next(iter(self._bound.values()))[1]
-        for task in (self.waiting.run, self.clock_ms.run, self.coordinators.run, self.readiness.run):
-            nursery.start_soon(task)
-        unfenced = self._join_cluster()
-        await self.replica_manager.recover()
-        self.replica_manager.set_aside_strays()
-        await unfenced.wait()
-        self.deleter.delete_later(self.logs.deleted_folders, 0)
-        self.dispatcher = Dispatcher(self, self.waiting, self.clock_ms, self.server.connection_closed)
-        nursery.start_soon(self.server.serve, self.dispatcher)
-        nursery.start_soon(self._run_cleaner)
-        nursery.start_soon(self._run_chores)
+        self.fetch_sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots, self.clock_ms())
+        nursery.start_soon(self.coordinators.run)
 
-    def _join_cluster(self) -> trio.Event:
-        """Publish the metadata on disk, then join the quorum. The event is set once this broker is unfenced, or has failed."""
-        config = self.config
-        folder = f"{config.metadata_log_dir}/{CLUSTER_METADATA_TOPIC}-0"
-        os.makedirs(folder, exist_ok=True)
-        quorum = SyncObjQuorum(
-            folder,
-            config.node_id,
-            snapshot_bytes=config.metadata_log_max_record_bytes_between_snapshots,
-            snapshot_interval_s=config.metadata_log_max_snapshot_interval_ms / 1000,
-        )
-        self.controller = Controller(quorum, self.cluster_id, lambda: self.config)
-        self.metadata = MetadataNode(
-            MetadataSettings(config.node_id, self.cluster_id, folder, (config.node_id,), config.min_insync_replicas),
-            quorum,
-            self.controller,
-        )
-        self._unfenced = trio.Event()
-        assert self._token is not None
-        token = self._token
-
-        def run_on_loop(callback: Callable[[], None]) -> None:
-            try:
-                token.run_sync_soon(self._run_and_settle, callback)
-                self.readiness.kick()
-            except trio.RunFinishedError:
-                log.debug("a late word from the quorum")
-
-        try:
-            self.metadata.start(
-                run_on_loop,
-                publishers=[self.replica_manager.publish],
-                wake=self.waiting.wake,
-                on_ready=self._unfenced.set,
-                on_failure=self._fail,
-                now_ms=self.clock_ms,
-            )
-        except StorageError as error:
-            raise StartError(str(error)) from error
-        self.metadata.register(self._identity())
-        return self._unfenced
+    def _connection_closed(self, connection: Connection) -> None:
+        """A connection to a controller's listener has ended; it may be how a broker's death is noticed."""
+        self.server.connection_closed(connection)
+        if self.cluster is not None:
+            self.cluster.connection_closed(connection)
 
     async def _run_chores(self) -> None:
         with self._chores:
@@ -246,67 +242,44 @@ class Broker:
         await self._cleaner.run()
 
     def _request_producer_ids(self) -> None:
-        """Have the controller give this broker the next block; it comes with the metadata."""
-        try:
-            image = self.controller.require_active()
-            decision = allocate_producer_ids(image, self.config.node_id, self.metadata.broker_epoch)
-            ticket = self.controller.submit(decision, self.clock_ms())
-        except KafkaError:
-            self.producer_ids.request_failed()
-            return
-        assert ticket is not None, "a block is a record"
+        """Have the controller give this broker the next block."""
+        from kafkapy.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 
-        def again(expired: bool) -> bool | None:
-            if ticket.outcome is Outcome.PENDING and not expired:
-                return None
-            if ticket_error(ticket, expired) is None:
-                self.producer_ids.add_block(decision.response)
-            else:
+        def done(response: Any) -> None:
+            if response is None or response.error_code:
                 self.producer_ids.request_failed()
+            else:
+                self.producer_ids.add_block(response.producer_id_start)
             self.waiting.wake(self.producer_ids)
-            return True
 
-        self.waiting.park(Wait((ticket,), self.clock_ms() + PRODUCER_IDS_TIMEOUT_MS, again), _NOBODY)
-
-    def _run_and_settle(self, callback: Callable[[], None]) -> None:
-        callback()
-        self.waiting.settle()
-
-    def _identity(self) -> NodeIdentity:
-        advertised = {listener.name: listener for listener in self.config.advertised_listeners}
-        listeners = []
-        for listener in self.config.broker_listeners:
-            shown = advertised.get(listener.name)
-            host, port = (shown.host, shown.port) if shown is not None else self._bound[listener.name]
-            protocol = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL").index(listener.protocol)
-            listeners.append(RegisteredListener(listener.name, host or "localhost", port, protocol))
-        return NodeIdentity(
-            node_id=self.config.node_id,
-            incarnation_id=os.urandom(16),
-            listeners=tuple(listeners),
-            rack=self.config.broker_rack,
-            log_dirs=tuple(folder.directory_id for folder in self.logs.folders),
-            stopped_broker_epoch=min(folder.stopped_broker_epoch for folder in self.logs.folders),
-        )
+        request = AllocateProducerIdsRequest(broker_id=self.config.node_id, broker_epoch=self.metadata.broker_epoch)
+        self.controller_channel.ask(request, ALLOCATE_PRODUCER_IDS_VERSION, done, PRODUCER_IDS_TIMEOUT_MS)
 
     def _say_ready(self) -> None:
-        places = ",".join(f"{host or '*'}:{port}" for host, port in self._bound.values())
+        places = ",".join(f"{host or '*'}:{port}" for host, port in self.bound.values())
         seconds = time.monotonic() - self.started_at
         log.info("ready in %.2f s", seconds, extra={"listen": places, "data": ",".join(self.config.log_dirs)})
 
     async def _stop_serving(self) -> None:
-        """Answer what is open, leave the quorum, make everything durable."""
+        """Hand over what this broker leads, answer what is open, leave the quorum, make everything durable."""
+        is_broker = self.config.is_broker
         with trio.CancelScope(shield=True):
-            self.coordinators.resign_all()
+            if self.failure is None and self.cluster is not None:
+                await self.cluster.shut_down()
+            if is_broker:
+                self.coordinators.resign_all()
             self.waiting.expire_all()
             await self.server.stop()
             # No log may change, nor any thread use its files, while they are closed in a thread.
             self._chores.cancel()
             if self._cleaner is not None:
                 await self._cleaner.stop()
-            await self.flusher.wait_idle()
+            if is_broker:
+                await self.flusher.wait_idle()
+            self.controller_channel.close_all()
+            self.peers.close_all()
             await trio.to_thread.run_sync(self.metadata.stop)
-            if self.failure is None:
+            if self.failure is None and is_broker:
                 close = partial(self.logs.close, self.clock_ms(), self.metadata.broker_epoch, self._high_watermarks())
                 await trio.to_thread.run_sync(close)
         log.info("stopped")
@@ -314,13 +287,12 @@ class Broker:
     def _high_watermarks(self) -> dict[TopicPartition, int]:
         return {one.topic_partition: one.known_high_watermark for one in self.replicas.all_partitions()}
 
-    def _fail(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
         """The broker cannot go on: stop, and say why to whoever runs it."""
         if self.failure is None:
             log.critical("stopping: %s", error)
             self.failure = error
-        self._unfenced.set()
-        self._stop.set()
+        self._request_stop()
 
     # ---- what handlers ask for
 
@@ -412,17 +384,3 @@ def _raise_open_files_limit() -> None:
 
 def _random_uuid() -> bytes:
     return uuid.uuid4().bytes
-
-
-class _Nobody:
-    """The slot of a wait whose answer is for the broker itself."""
-
-    def finish(self, response: Any) -> None:
-        """Nothing is to be sent."""
-
-    def fail(self, error: BaseException) -> None:
-        """Its own mistakes are logged like those of requests."""
-        log.error("a wait of the broker's own failed", exc_info=error)
-
-
-_NOBODY = _Nobody()

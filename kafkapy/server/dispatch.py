@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from kafkapy.errors import ProtocolError
-from kafkapy.handlers import SERVED
+from kafkapy.handlers import CONTROLLER_HANDLERS, CONTROLLER_SERVED, FORWARDED, SERVED
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.wait import Wait
 from kafkapy.wire.apis import API_BY_KEY
@@ -63,9 +63,9 @@ class Route:
 
     __slots__ = ("decode", "encode", "handle", "name", "request_flexible", "response_flexible")
 
-    def __init__(self, api: Api, version: int) -> None:
+    def __init__(self, api: Api, version: int, module_name: str) -> None:
         self.name = api.name
-        self.handle: Callable[[RequestContext, Any], Any] = import_module(f"kafkapy.handlers.{api.module_name}").handle
+        self.handle: Callable[[RequestContext, Any], Any] = import_module(f"kafkapy.handlers.{module_name}").handle
         self.decode = api.request.decoder(version)
         self.encode = api.response.encoder(version)
         self.request_flexible = api.request_header_version(version) >= 2
@@ -73,7 +73,13 @@ class Route:
 
 
 class Dispatcher:
-    """Hands each frame to its handler. One for all connections of a broker."""
+    """Hands each frame to its handler. One for all connections of the broker's listeners."""
+
+    served = SERVED
+    # Where a listener answers an API with another module than the one named like it.
+    handlers: Mapping[int, str] = {}
+    # What is passed on where another node is the active controller.
+    forwarded = FORWARDED
 
     def __init__(
         self,
@@ -116,15 +122,36 @@ class Dispatcher:
             connection.answer(call, response)
 
     def _route(self, key: int, version: int) -> Route:
-        api = API_BY_KEY.get(key) if key in SERVED else None
+        api = API_BY_KEY.get(key) if key in self.served else None
         if api is None:
-            raise ProtocolError(f"a request with API key {key}, which is not served")
+            raise ProtocolError(f"a request with API key {key}, which is not served on this listener")
+        module_name = self.handlers.get(key, api.module_name)
         if api.versions.first <= version <= api.advertised.last:
-            route = self._routes[(key << 16) | version] = Route(api, version)
+            route = self._routes[(key << 16) | version] = Route(api, version, module_name)
+            if key in self.forwarded:
+                from kafkapy.handlers.forwarding import forwarding
+
+                route.handle = forwarding(route.handle, key)
             return route
         if key == API_VERSIONS:
-            return UnsupportedApiVersions(api)
+            return UnsupportedApiVersions(api, module_name)
         raise ProtocolError(f"{api.name} version {version}, which is not served")
+
+
+class ControllerDispatcher(Dispatcher):
+    """The same for the controller listeners: they serve other requests, and the links between voters begin there."""
+
+    served = CONTROLLER_SERVED
+    handlers = CONTROLLER_HANDLERS
+    forwarded = frozenset()
+
+    def handle(self, connection: Connection, view: memoryview, start: int, end: int, now_ms: int) -> None:
+        """Hand the connection over if its frame opens a link between voters, else handle the frame."""
+        links = self.broker.voter_links
+        if links is not None and links.opens(view[start:end]):
+            connection.hand_over(start - 4, links.accept)
+            return
+        super().handle(connection, view, start, end, now_ms)
 
 
 class UnsupportedApiVersions(Route):
@@ -132,8 +159,8 @@ class UnsupportedApiVersions(Route):
 
     __slots__ = ()
 
-    def __init__(self, api: Api) -> None:
-        super().__init__(api, 0)
+    def __init__(self, api: Api, module_name: str) -> None:
+        super().__init__(api, 0, module_name)
         self.handle = import_module("kafkapy.handlers.api_versions").handle_unsupported
         self.decode = lambda view, position, end: (None, end)
 

@@ -6,6 +6,7 @@ import errno
 import logging
 import socket
 from collections import Counter
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 import trio
@@ -53,6 +54,7 @@ class Server:
         self._connections: set[Connection] = set()
         self._per_address: Counter[str] = Counter()
         self._room: trio.Event | None = None
+        self._swept = False
         self.stopping = False
 
     # ---- listeners
@@ -84,12 +86,15 @@ class Server:
             raise missing
         return port
 
-    async def serve(self, dispatcher: Dispatcher) -> None:
-        """Accept and serve until cancelled."""
+    async def serve(self, dispatcher: Dispatcher, listeners: Container[Listener]) -> None:
+        """Accept and serve on these listeners until cancelled. Until then, who connects waits in the kernel's queue."""
         async with trio.open_nursery() as nursery:
             for listener, sock in self._sockets:
-                nursery.start_soon(self._accept_loop, listener, sock, dispatcher, nursery)
-            nursery.start_soon(self._sweep_loop)
+                if listener in listeners:
+                    nursery.start_soon(self._accept_loop, listener, sock, dispatcher, nursery)
+            if not self._swept:
+                self._swept = True
+                nursery.start_soon(self._sweep_loop)
 
     async def _accept_loop(
         self, listener: Listener, listening: socket.socket, dispatcher: Dispatcher, nursery: trio.Nursery

@@ -66,7 +66,7 @@ def test_max_connections_holds_for_all_listeners_together() -> None:
         "max.connections": "1",
     }
     with Broker(config=config) as broker:
-        ports = [port for _, port in broker.parts._bound.values()]
+        ports = [port for _, port in broker.parts.bound.values()]
         before = WireClient("127.0.0.1", ports[0])
         assert is_served(before)
         for number in range(1, 5):

@@ -84,7 +84,7 @@ def test_several_listeners() -> None:
         "inter.broker.listener.name": "INSIDE",
     }
     with Broker(config=config) as broker:
-        ports = [port for _, port in broker.parts._bound.values()]
+        ports = [port for _, port in broker.parts.bound.values()]
         assert told("127.0.0.1", ports[0]) == [("inside.example", 1111)]
         assert told("127.0.0.1", ports[1]) == [("outside.example", 2222)]
 
