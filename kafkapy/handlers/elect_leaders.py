@@ -20,6 +20,7 @@ from kafkapy.wire.messages.elect_leaders import (
 
 def handle(context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse | Wait:
     """Decide on all partitions at once."""
+    config = context.broker.config
 
     def refuse(code: ErrorCode, message: str | None) -> ElectLeadersResponse:
         return ElectLeadersResponse(
@@ -38,6 +39,6 @@ def handle(context: RequestContext, request: ElectLeadersRequest) -> ElectLeader
         )
 
     response: ElectLeadersResponse | Wait = decide(
-        context, request.timeout_ms, lambda image: elect_leaders(image, request), refuse
+        context, request.timeout_ms, lambda image: elect_leaders(image, request, config), refuse
     )
     return response

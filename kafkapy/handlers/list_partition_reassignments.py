@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from kafkapy.handlers.context import RequestContext
 from kafkapy.raft.image import PartitionImage, TopicImage
+from kafkapy.raft.reassignments import is_moving
 from kafkapy.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -38,13 +39,9 @@ def _moving(topic: TopicImage, numbers: Iterable[int]) -> list[OngoingTopicReass
     partitions = [
         _ongoing(number, topic.partitions[number])
         for number in numbers
-        if 0 <= number < len(topic.partitions) and _is_moving(topic.partitions[number])
+        if 0 <= number < len(topic.partitions) and is_moving(topic.partitions[number])
     ]
     return [OngoingTopicReassignment(name=topic.name, partitions=partitions)] if partitions else []
-
-
-def _is_moving(partition: PartitionImage) -> bool:
-    return bool(partition.adding_replicas or partition.removing_replicas)
 
 
 def _ongoing(number: int, partition: PartitionImage) -> OngoingPartitionReassignment:

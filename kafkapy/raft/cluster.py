@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kafkapy.raft.decision import DECISION_RECORDS_MAX, Decision
+from kafkapy.config.broker_config import BrokerConfig
+from kafkapy.raft.decision import Decision
 from kafkapy.raft.image import (
     BROKER,
     METADATA_VERSION,
@@ -14,9 +15,9 @@ from kafkapy.raft.image import (
     FeatureRange,
     Listener,
     MetadataImage,
-    PartitionImage,
 )
 from kafkapy.raft.image_records import broker_record, controller_record
+from kafkapy.raft.leadership import Leadership, Wanted, all_partitions
 from kafkapy.raft.registrations import check_levels
 from kafkapy.wire.messages.controller_registration import ControllerRegistrationResponse
 from kafkapy.wire.metadata_records import (
@@ -25,7 +26,6 @@ from kafkapy.wire.metadata_records import (
     BrokerRegistrationChangeRecord,
     ConfigRecord,
     FeatureLevelRecord,
-    PartitionChangeRecord,
 )
 from kafkapy.wire.schema import Record
 
@@ -117,41 +117,32 @@ def stopped_cleanly(image: MetadataImage, identity: NodeIdentity) -> bool:
     return broker is not None and broker.epoch == identity.stopped_broker_epoch
 
 
-def elect_returning_broker(image: MetadataImage, broker_id: int, clean: bool) -> list[Decision]:
-    """A broker is back: it leads again what only it can lead.
+def elect_returning_broker(
+    image: MetadataImage, broker_id: int, clean: bool, config: BrokerConfig | None = None
+) -> list[Decision]:
+    """A broker is back that joins without asking anybody: it leads again what only it can lead.
 
-    Partitions without a leader that it may lead get it: as a member of the ISR, or when nobody is in sync as the last one that was
-    eligible. Those that it led when it died begin another leader epoch: records that were not on disk may be gone and their offsets
-    taken again, and it is by the epoch that consumers notice. After a clean stop nothing can be gone, so nothing changes.
+    Partitions without a leader that it may lead get it. After a crash its last records may be gone. Where others have them they lead, and it is
+    not eligible any longer; where it is alone it begins another leader epoch, because the offsets may be taken again, and it is by the epoch
+    that consumers notice. After a clean stop nothing can be gone, so nothing changes.
     """
+    config = config or BrokerConfig()
+    everybody, others = Leadership(image, config), Leadership(image, config, gone=(broker_id,))
     records: list[Record] = []
-    for topic in sorted(image.topics.by_name.values()):
-        for number, partition in enumerate(topic.partitions):
-            if partition.leader == NO_LEADER and _may_lead(partition, broker_id):
-                in_sync = partition.isr or (broker_id,)
-                record = PartitionChangeRecord(
-                    partition_id=number, topic_id=topic.id, leader=broker_id, isr=list(in_sync)
-                )
-                if partition.eligible_leader_replicas:
-                    rest = [one for one in partition.eligible_leader_replicas if one not in in_sync]
-                    record.eligible_leader_replicas = rest
-                if partition.last_known_elr:
-                    record.last_known_elr = []
-                records.append(record)
-            elif partition.leader == broker_id and not clean:
-                records.append(PartitionChangeRecord(partition_id=number, topic_id=topic.id, leader=broker_id))
-    return [
-        Decision(records[first : first + DECISION_RECORDS_MAX], None)
-        for first in range(0, len(records), DECISION_RECORDS_MAX)
-    ]
-
-
-def _may_lead(partition: PartitionImage, broker_id: int) -> bool:
-    if partition.isr:
-        return broker_id in partition.isr
-    if partition.eligible_leader_replicas:
-        return broker_id in partition.eligible_leader_replicas
-    return broker_id in partition.last_known_elr
+    for topic, number, partition in all_partitions(image):
+        record: Record | None = None
+        complete = {*partition.isr, *partition.eligible_leader_replicas}
+        if not clean and broker_id in complete and len(complete) > 1:
+            isr = [one for one in partition.isr if one != broker_id]
+            record = others.change(topic, number, Wanted(isr=isr, lost_records=(broker_id,)))
+        elif partition.leader == NO_LEADER:
+            record = everybody.change(topic, number)
+        elif partition.leader == broker_id and not clean:
+            record = everybody.reopen(topic, number)
+        if record is not None:
+            records.append(record)
+    everybody.notes += others.notes
+    return everybody.decisions(records) if records else []
 
 
 def unfence_broker(image: MetadataImage, identity: NodeIdentity) -> Decision:

@@ -15,7 +15,9 @@ from kafkapy.config.dynamic import Change, changed_values, check_node_id, replac
 from kafkapy.config.resources import ResourceType
 from kafkapy.errors import ErrorCode, KafkaError
 from kafkapy.raft.decision import DECISION_RECORDS_MAX, Decision
+from kafkapy.raft.elections import eligible_no_longer
 from kafkapy.raft.image import MetadataImage
+from kafkapy.raft.leadership import ELR_FEATURE, MIN_INSYNC_REPLICAS
 from kafkapy.raft.topic_names import check_topic_name
 from kafkapy.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from kafkapy.wire.messages.alter_configs import AlterConfigsResourceResponse as ReplacedResponse
@@ -28,9 +30,6 @@ from kafkapy.wire.metadata_records import ConfigRecord
 from kafkapy.wire.schema import Record
 
 VALUE_BYTES_MAX = 32767
-
-MIN_INSYNC_REPLICAS = "min.insync.replicas"
-ELR_FEATURE = "eligible.leader.replicas.version"
 
 _CHANGEABLE = (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.CLIENT_METRICS, ResourceType.GROUP)
 
@@ -65,6 +64,7 @@ def incremental_alter_configs(
         )
         for one, (code, message) in zip(request.resources, errors, strict=True)
     ]
+    records += eligible_no_longer(image, records)
     return Decision([] if request.validate_only else records, IncrementalAlterConfigsResponse(responses=responses))
 
 
@@ -82,6 +82,7 @@ def alter_configs(image: MetadataImage, request: AlterConfigsRequest, config: Br
         )
         for one, (code, message) in zip(request.resources, errors, strict=True)
     ]
+    records += eligible_no_longer(image, records)
     return Decision([] if request.validate_only else records, AlterConfigsResponse(responses=responses))
 
 

@@ -1,35 +1,46 @@
-"""Electing leaders on demand: pure decisions on an image, with Apache Kafka's codes and sentences.
+"""Electing leaders on demand and by the clock: pure decisions on an image, with Apache Kafka's codes and sentences.
 
 A preferred election gives a partition back to its first replica, an unclean one gives a partition without a leader to any living
-replica, at the price of records that only the missing ones have. Neither changes a partition that doesn't need it.
+replica, at the price of records that only the missing ones have. Neither changes a partition that doesn't need it. Who becomes leader is
+decided in `leadership.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from kafkapy.config.broker_config import BrokerConfig
 from kafkapy.errors import ErrorCode, KafkaError
 from kafkapy.raft.decision import DECISION_RECORDS_MAX, Decision
-from kafkapy.raft.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
+from kafkapy.raft.image import BROKER, NO_LEADER, TOPIC, MetadataImage
+from kafkapy.raft.leadership import (
+    ELR_FEATURE,
+    MIN_INSYNC_REPLICAS,
+    UNCLEAN_LEADER_ELECTION,
+    Election,
+    Leadership,
+    all_partitions,
+)
 from kafkapy.wire.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,
     ReplicaElectionResult,
 )
-from kafkapy.wire.metadata_records import PartitionChangeRecord
+from kafkapy.wire.metadata_records import ClearElrRecord, ConfigRecord, PartitionChangeRecord
 from kafkapy.wire.schema import Record
 
 PREFERRED, UNCLEAN = 0, 1
 
-# What a partition's leader_recovery_state says of a leader that was elected without being in sync.
-RECOVERING = 1
+# As many leaderships go back to their preferred replicas at a time; the rest follows with the next look.
+BALANCED_AT_A_TIME_MAX = 1000
 
 
-def elect_leaders(image: MetadataImage, request: ElectLeadersRequest) -> Decision:
+def elect_leaders(image: MetadataImage, request: ElectLeadersRequest, config: BrokerConfig) -> Decision:
     """Elect in these partitions, or in all; of all, those are left out that need no election."""
     if request.election_type not in (PREFERRED, UNCLEAN):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
+    leadership = Leadership(image, config)
     records: list[Record] = []
     results: list[ReplicaElectionResult] = []
     wanted: list[tuple[str, Sequence[int]]]
@@ -46,9 +57,9 @@ def elect_leaders(image: MetadataImage, request: ElectLeadersRequest) -> Decisio
             try:
                 if (name, number) in elected:
                     raise _not_needed()
-                record = _elect(image, name, number, request.election_type)
                 if len(records) == DECISION_RECORDS_MAX:
                     raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of elections per request.")
+                record = _elect(leadership, name, number, request.election_type)
             except KafkaError as error:
                 if request.topic_partitions is None and error.code == ErrorCode.ELECTION_NOT_NEEDED:
                     continue
@@ -57,61 +68,96 @@ def elect_leaders(image: MetadataImage, request: ElectLeadersRequest) -> Decisio
                 records.append(record)
                 elected.add((name, number))
             result.partition_result.append(outcome)
-    return Decision(records, ElectLeadersResponse(replica_election_results=results))
+    return Decision(records, ElectLeadersResponse(replica_election_results=results), tuple(leadership.notes))
 
 
-def _elect(image: MetadataImage, name: str, number: int, election_type: int) -> Record:
-    topic = image.topics.get(name)
+def _elect(leadership: Leadership, name: str, number: int, election_type: int) -> PartitionChangeRecord:
+    topic = leadership.image.topics.get(name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
     if not 0 <= number < len(topic.partitions):
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{number}")
     partition = topic.partitions[number]
-    if election_type == PREFERRED:
-        return _elect_preferred(image, topic, number, partition)
-    return _elect_unclean(image, topic, number, partition)
-
-
-def _elect_preferred(image: MetadataImage, topic: TopicImage, number: int, partition: PartitionImage) -> Record:
-    preferred = partition.replicas[0]
-    if partition.leader == preferred:
+    preferred = election_type == PREFERRED
+    if partition.leader == partition.replicas[0] if preferred else partition.leader != NO_LEADER:
         raise _not_needed()
-    if preferred not in partition.isr or not _is_active(image, preferred):
-        raise KafkaError(
-            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
-            "The preferred leader was not available.",
-        )
-    return PartitionChangeRecord(partition_id=number, topic_id=topic.id, leader=preferred)
+    record = leadership.change(topic, number, election=Election.PREFERRED if preferred else Election.UNCLEAN)
+    if record is not None:
+        return record
+    if preferred:
+        raise KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available.")
+    raise KafkaError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "Eligible topic partition leaders are not available.")
 
 
-def _elect_unclean(image: MetadataImage, topic: TopicImage, number: int, partition: PartitionImage) -> Record:
-    """A replica in sync is preferred over one that isn't: then nothing is lost, and nothing has to be recovered from."""
-    if partition.leader != NO_LEADER:
-        raise _not_needed()
-    living = [one for one in partition.replicas if _is_active(image, one)]
-    if not living:
-        raise KafkaError(
-            ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-            "Eligible topic partition leaders are not available.",
-        )
-    clean = [one for one in living if one in partition.isr or one in partition.eligible_leader_replicas]
-    leader = (clean or living)[0]
-    record = PartitionChangeRecord(partition_id=number, topic_id=topic.id, leader=leader)
-    if leader not in partition.isr:
-        record.isr = [leader]
-    if not clean:
-        record.leader_recovery_state = RECOVERING
-    if partition.eligible_leader_replicas:
-        rest = [one for one in partition.eligible_leader_replicas if one != leader] if clean else []
-        record.eligible_leader_replicas = rest
-    if partition.last_known_elr:
-        record.last_known_elr = []
-    return record
+def preferred_elections(image: MetadataImage, config: BrokerConfig) -> list[Decision]:
+    """Leaderships go back to the first replicas, where those are in sync again. Due every leader.imbalance.check.interval.seconds."""
+    leadership = Leadership(image, config)
+    records: list[Record] = []
+    for topic, number, partition in all_partitions(image):
+        preferred = partition.replicas[0]
+        if partition.leader != preferred and preferred in partition.isr and leadership.may_lead(partition, preferred):
+            record = leadership.change(topic, number, election=Election.PREFERRED)
+            if record is not None:
+                records.append(record)
+                if len(records) == BALANCED_AT_A_TIME_MAX:
+                    break
+    return leadership.decisions(records) if records else []
 
 
-def _is_active(image: MetadataImage, broker_id: int) -> bool:
-    broker = image.brokers.get(broker_id)
-    return broker is not None and broker.is_active
+def unclean_elections(image: MetadataImage, config: BrokerConfig, names: Iterable[str] | None = None) -> list[Decision]:
+    """Any living replica leads partitions without a leader, in topics that are configured so. Due every unclean.leader.election.interval.ms."""
+    leadership = Leadership(image, config)
+    records = []
+    for name in sorted(image.topics.by_name if names is None else names):
+        topic = image.topics.by_name[name]
+        if not leadership.allows_unclean(name):
+            continue
+        for number, partition in enumerate(topic.partitions):
+            if partition.leader == NO_LEADER:
+                record = leadership.change(topic, number)
+                if record is not None:
+                    records.append(record)
+    return leadership.decisions(records) if records else []
+
+
+def eligible_no_longer(image: MetadataImage, changes: Iterable[Record]) -> list[Record]:
+    """What follows for eligible replicas when min.insync.replicas changes: from now on something may be acknowledged that they haven't got.
+
+    A partition without anybody in sync keeps them: it has no leader that could acknowledge anything, and they are who it is waiting for.
+    """
+    if not image.features.get(ELR_FEATURE):
+        return []
+    names: set[str] = set()
+    for change in changes:
+        if isinstance(change, ConfigRecord) and change.name == MIN_INSYNC_REPLICAS:
+            if change.resource_type == TOPIC:
+                names.add(change.resource_name)
+            elif change.resource_type == BROKER:
+                names.update(image.topics.by_name)
+    records: list[Record] = []
+    for name in sorted(names):
+        topic = image.topics.get(name)
+        partitions = () if topic is None else topic.partitions
+        eligible = [number for number, one in enumerate(partitions) if one.eligible_leader_replicas]
+        if topic is None or not eligible:
+            continue
+        if all(partitions[number].isr for number in eligible):
+            records.append(ClearElrRecord(topic_name=name))
+            continue
+        records += [
+            PartitionChangeRecord(partition_id=number, topic_id=topic.id, eligible_leader_replicas=[])
+            for number in eligible
+            if partitions[number].isr
+        ]
+    return records
+
+
+def allows_unclean_elections(changes: Iterable[Record]) -> bool:
+    """Whether these changes of the configuration may let a replica lead that isn't in sync: then `unclean_elections` is due at once."""
+    return any(
+        isinstance(change, ConfigRecord) and change.name == UNCLEAN_LEADER_ELECTION and change.value != "false"
+        for change in changes
+    )
 
 
 def _not_needed() -> KafkaError:

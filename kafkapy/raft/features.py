@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from kafkapy.errors import ErrorCode, KafkaError
 from kafkapy.raft.cluster import SUPPORTED_FEATURES
-from kafkapy.raft.configs import ELR_FEATURE, MIN_INSYNC_REPLICAS
 from kafkapy.raft.decision import Decision
 from kafkapy.raft.image import BROKER, METADATA_VERSION, MetadataImage
+from kafkapy.raft.leadership import ELR_FEATURE, MIN_INSYNC_REPLICAS
 from kafkapy.wire.messages.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,

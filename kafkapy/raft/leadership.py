@@ -282,6 +282,11 @@ class Leadership:
             self._note(topic, number, record)
         return record
 
+    def reopen(self, topic: TopicImage, number: int) -> PartitionChangeRecord:
+        """The leader leads on, in a new epoch."""
+        leader = topic.partitions[number].leader
+        return PartitionChangeRecord(partition_id=number, topic_id=topic.id, leader=leader)
+
     def leave_isrs(self, broker_id: int, lost_records: bool = False) -> list[Record]:
         """The broker, which must be gone, is in sync nowhere any more; if it has lost records it is not eligible either."""
         records: list[Record] = []
@@ -342,6 +347,8 @@ class Leadership:
         if record.leader_recovery_state != RECOVERING and not (record.leader >= 0 and record.isr == [record.leader]):
             return
         before = topic.partitions[number]
+        if len(before.replicas) == 1:
+            return  # Nobody else could have led, and its next epoch tells consumers.
         if record.leader in (*before.isr, *before.eligible_leader_replicas):
             return
         last = record.leader in before.last_known_elr and not before.isr and not before.eligible_leader_replicas

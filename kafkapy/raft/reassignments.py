@@ -1,15 +1,16 @@
 """Moving partitions to other brokers: a pure decision on an image, with Apache Kafka's codes and sentences.
 
-What takes effect here is what needs no copy: replicas in another order, with the first of them preferred from then on. A move to brokers
-that have no replica yet is refused, because nobody would carry it out. So a move in progress can only come with a metadata log that
-Apache Kafka has begun; it stays as it is.
+A move begins with all replicas at once, the old and the new; the new ones copy, and join the ISR. When all of them are in it the old ones
+go (`leadership.py` notices, whatever brings the ISR about). A move that is called off goes back to the replicas from before.
 """
 
 from __future__ import annotations
 
+from kafkapy.config.broker_config import BrokerConfig
 from kafkapy.errors import ErrorCode, KafkaError
 from kafkapy.raft.decision import DECISION_RECORDS_MAX, Decision
-from kafkapy.raft.image import DIRECTORY_UNASSIGNED, MetadataImage
+from kafkapy.raft.image import MetadataImage, PartitionImage, TopicImage
+from kafkapy.raft.leadership import Election, Leadership, Wanted
 from kafkapy.raft.topics import check_manual_assignment
 from kafkapy.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -22,10 +23,14 @@ from kafkapy.wire.metadata_records import PartitionChangeRecord
 from kafkapy.wire.schema import Record
 
 
-def alter_partition_reassignments(image: MetadataImage, request: AlterPartitionReassignmentsRequest) -> Decision:
+def alter_partition_reassignments(
+    image: MetadataImage, request: AlterPartitionReassignmentsRequest, config: BrokerConfig
+) -> Decision:
     """Each partition is moved or refused by itself."""
+    leadership = Leadership(image, config)
     records: list[Record] = []
     responses: list[ReassignableTopicResponse] = []
+    changed: set[tuple[str, int]] = set()
     for topic in request.topics:
         answers: list[ReassignablePartitionResponse] = []
         responses.append(ReassignableTopicResponse(name=topic.name, partitions=answers))
@@ -33,13 +38,17 @@ def alter_partition_reassignments(image: MetadataImage, request: AlterPartitionR
             answer = ReassignablePartitionResponse(partition_index=wanted.partition_index, error_message=None)
             answers.append(answer)
             try:
-                changed = _reassign(image, topic.name, wanted)
-                if len(records) + len(changed) > DECISION_RECORDS_MAX:
+                if (topic.name, wanted.partition_index) in changed:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, "The request names the partition more than once.")
+                if len(records) == DECISION_RECORDS_MAX:
                     raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of moves per request.")
+                record = _reassign(leadership, topic.name, wanted, request.allow_replication_factor_change)
             except KafkaError as error:
                 answer.error_code, answer.error_message = error.code, error.message
             else:
-                records += changed
+                if record is not None:
+                    changed.add((topic.name, wanted.partition_index))
+                    records.append(record)
     return Decision(
         records,
         AlterPartitionReassignmentsResponse(
@@ -47,32 +56,61 @@ def alter_partition_reassignments(image: MetadataImage, request: AlterPartitionR
             error_message=None if request.topics else "",
             responses=responses,
         ),
+        tuple(leadership.notes),
     )
 
 
-def _reassign(image: MetadataImage, name: str, wanted: ReassignablePartition) -> list[Record]:
-    topic = image.topics.get(name)
+def is_moving(partition: PartitionImage) -> bool:
+    """Whether a reassignment of the partition is on its way."""
+    return bool(partition.adding_replicas or partition.removing_replicas)
+
+
+def _reassign(
+    leadership: Leadership, name: str, wanted: ReassignablePartition, may_resize: bool
+) -> PartitionChangeRecord | None:
+    topic = leadership.image.topics.get(name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
     number = wanted.partition_index
     if not 0 <= number < len(topic.partitions):
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{number}.")
-    partition = topic.partitions[number]
     if wanted.replicas is None:
-        if partition.adding_replicas or partition.removing_replicas:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST, "The move was begun by another controller and cannot be called off."
-            )
-        raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-    check_manual_assignment(image, wanted.replicas, None)
-    if tuple(wanted.replicas) == partition.replicas:
-        return []
-    if set(wanted.replicas) != set(partition.replicas):
-        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "The brokers of this cluster do not copy replicas.")
-    places = dict(zip(partition.replicas, partition.directories, strict=False))
-    directories = [places.get(one, DIRECTORY_UNASSIGNED) for one in wanted.replicas]
-    return [
-        PartitionChangeRecord(
-            partition_id=number, topic_id=topic.id, replicas=list(wanted.replicas), directories=directories
+        return _cancel(leadership, topic, number)
+    partition = topic.partitions[number]
+    check_manual_assignment(leadership.image, wanted.replicas, None)
+    if not may_resize:
+        _check_same_size(partition, len(wanted.replicas))
+    adding = sorted(set(wanted.replicas).difference(partition.replicas))
+    removing = sorted(set(partition.replicas).difference(wanted.replicas))
+    return leadership.change(
+        topic,
+        number,
+        Wanted(replicas=[*wanted.replicas, *removing], adding=adding or None, removing=removing or None),
+        Election.ONLINE,
+    )
+
+
+def _check_same_size(partition: PartitionImage, wanted: int) -> None:
+    now = len({*partition.replicas, *partition.adding_replicas}.difference(partition.removing_replicas))
+    if now != wanted:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR, f"The replication factor is changed from {now} to {wanted}"
         )
-    ]
+
+
+def _cancel(leadership: Leadership, topic: TopicImage, number: int) -> PartitionChangeRecord | None:
+    """Take out what was being added; what was being removed stays."""
+    partition = topic.partitions[number]
+    if not is_moving(partition):
+        raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+    replicas = [one for one in partition.replicas if one not in partition.adding_replicas]
+    isr = [one for one in partition.isr if one not in partition.adding_replicas]
+    if not isr:
+        # Only new replicas are in sync: going back to an old one loses what it hasn't got.
+        if not leadership.allows_unclean(topic.name):
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Unable to revert partition assignment for {topic.name}:{number} because it would require an unclean leader election.",
+            )
+        isr = replicas[:1]
+    return leadership.change(topic, number, Wanted(isr=isr, replicas=replicas, adding=(), removing=()))

@@ -13,7 +13,7 @@ from kafkapy.raft.image_records import broker_record, partition_record
 from kafkapy.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from kafkapy.wire.metadata_records import TopicRecord
 from tests.raft.support import CLUSTER_ID
-from tests.raft.worlds import replay
+from tests.raft.worlds import CONFIG, replay
 
 TOPIC_ID = b"T" * 16
 
@@ -29,7 +29,7 @@ def cluster(*partitions: PartitionImage, fenced: tuple[int, ...] = ()) -> Metada
 def elect(image: MetadataImage, election_type: int, *numbers: int, name: str = "t") -> tuple[MetadataImage, Any]:
     """The image afterwards, and what each partition was told; without numbers all partitions are asked for."""
     wanted = [TopicPartitions(topic=name, partitions=list(numbers))] if numbers else None
-    decision = elect_leaders(image, ElectLeadersRequest(election_type=election_type, topic_partitions=wanted))
+    decision = elect_leaders(image, ElectLeadersRequest(election_type=election_type, topic_partitions=wanted), CONFIG)
     told = [
         (one.partition_id, one.error_code)
         for topic in decision.response.replica_election_results
