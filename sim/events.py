@@ -71,8 +71,7 @@ class Simulation:
         self.trace: deque[tuple[int, str]] = deque(maxlen=TRACE_LENGTH)
         self.on_trace: Callable[[int, str], None] | None = None
         # Called after each event: the invariants.
-        self.after_each: Callback | None = None
-        # Called after each event of a process: its own "settle".
+        self.after_each: Callable[[Process | None], None] | None = None
         self._queue: list[tuple[int, int, Process | None, int, bool, Callback]] = []
         self._number = 0
 
@@ -126,7 +125,7 @@ class Simulation:
             callback()
             self.steps += 1
             if self.after_each is not None:
-                self.after_each()
+                self.after_each(owner)
         self.now_us = until_us
 
     # What happens to processes.

@@ -8,6 +8,7 @@ asks again repeats it, which is how a message comes twice.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from sim.events import Process, Simulation, Timer
 
 Answer = Callable[[Any], None]
 Done = Callable[[Any], None]
-Handler = Callable[[Process, Any, int, Answer], None]
+Handler = Callable[[Any, Any, int, Answer], None]
 
 # How soon the other end of a dead process notices, when the link works.
 RESET_DELAY_US = 300
@@ -24,7 +25,11 @@ RESET_DELAY_US = 300
 class Connection:
     """One connection from `client` to `server`, for requests and their answers."""
 
-    __slots__ = ("_arrivals", "_asks", "_held", "_lives", "client", "is_open", "network", "on_closed", "on_server_closed", "server")
+    listener_name = "PLAINTEXT"
+    local_address = ("127.0.0.1", 9092)
+    client_host = "127.0.0.1"
+
+    __slots__ = ("_answers", "_arrivals", "_asks", "_held", "client", "is_open", "network", "on_closed", "on_server_closed", "server")
 
     def __init__(self, network: Network, client: Process, server: Process) -> None:
         self.network = network
@@ -33,7 +38,7 @@ class Connection:
         self.is_open = True
         self.on_closed: Callable[[], None] | None = None  # told to the client's end
         self.on_server_closed: Callable[[], None] | None = None
-        self._lives = (client.life, server.life)
+        self._answers: deque[_Slot] = deque()  # what the server owes, in the order of the requests
         self._asks: dict[int, _Ask] = {}
         self._arrivals = [0, 0]
         self._held: tuple[list[Callable[[], None]], list[Callable[[], None]]] = ([], [])
@@ -48,14 +53,28 @@ class Connection:
         ask.timer = self.network.simulation.timer(timeout_ms * 1000, ask.expired, self.client)
 
         def arrive() -> None:
+            slot = _Slot(ask)
+            self._answers.append(slot)
+
             def answer(response: Any) -> None:
-                if self.is_open:
-                    self._send(1, lambda: ask.finish(response))
+                slot.response, slot.is_done = response, True
+                self._flush()
 
             handler = self.network.handlers[self.server.name]
-            handler(self.client, request, version, answer)
+            handler(self, request, version, answer)
 
         self._send(0, arrive)
+
+    @property
+    def closing(self) -> bool:
+        """As handlers ask for it."""
+        return not self.is_open
+
+    def _flush(self) -> None:
+        """Answers leave in the order of their requests."""
+        while self.is_open and self._answers and self._answers[0].is_done:
+            slot = self._answers.popleft()
+            self._send(1, lambda slot=slot: slot.ask.finish(slot.response))  # type: ignore[misc]
 
     def tell(self, message: Callable[[], None], *, to_server: bool) -> None:
         """Send something that is not answered: `message` is called at the other end when it arrives."""
@@ -107,6 +126,17 @@ class Connection:
                 message()
 
         simulation.at(arrival - simulation.now_us, arrive, target, timer=False)
+
+
+class _Slot:
+    """The place of an answer in the order of a connection."""
+
+    __slots__ = ("ask", "is_done", "response")
+
+    def __init__(self, ask: _Ask) -> None:
+        self.ask = ask
+        self.is_done = False
+        self.response: Any = None
 
 
 class _Ask:

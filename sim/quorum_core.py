@@ -1,30 +1,48 @@
 """The real quorum in virtual time: pysyncobj's core with its clock, its dice, its files and its network replaced.
 
-`SyncObjQuorum` is stepped by events instead of a thread: one when a message arrives, one when something was proposed, and one each TICK otherwise.
-Its journal is on a simulated disk, so a power loss takes what was not synced. Snapshots of the core are not simulated: they go through the
-operating system's files and a thread (tests/raft does that).
+`SyncObjQuorum` is stepped by events instead of a thread: when a message arrives, when something was proposed, and when its own clock says so. Its
+journal is on a simulated disk, so a power loss takes what was not synced. Snapshots of the core are not simulated: they go through the
+operating system's files and a thread (tests/raft does that). Nor is the handshake of two voters: who is connected is who it says it is.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from kafkapy.raft import entries, journal, metadata_log, syncobj_quorum
+from kafkapy.raft import entries, journal, metadata_log
 from kafkapy.raft.quorum import QuorumListener, RunOnLoop, Ticket
-from kafkapy.raft.syncobj_quorum import LEADER, SyncObjQuorum, voter_transport
+from kafkapy.raft.syncobj_quorum import LEADER, LinkState, SyncObjQuorum
+from kafkapy.raft.syncobj_seams import load_core
 from sim.disk import DiskRouter
 from sim.events import Process, Simulation
 from sim.network import Connection, Network
 
-TICK_US = 50_000
-RECONNECT_US = 200_000
+RECONNECT_US = 150_000
 SYNC_US_MAX = 3_000
 EPOCH_OF_CLOCK_S = 1_000
+
+
+class _World:
+    """The clock and the dice of the simulation that runs now: the core is loaded once and keeps them."""
+
+    simulation: Simulation | None = None
+    dice: Random = Random(0)
+
+    def clock(self) -> float:
+        assert self.simulation is not None
+        return self.simulation.now_s + EPOCH_OF_CLOCK_S
+
+    def random(self) -> float:
+        return self.dice.random()
+
+
+_WORLD = _World()
+_CLOCK = _WORLD.clock
 
 
 class _DiskPath:
@@ -53,24 +71,30 @@ class _DiskOs:
         return getattr(os, name)
 
 
+def _number_nodes() -> None:
+    """The core keeps voters in sets: their order must not depend on the process's hash seed."""
+    core = load_core(_CLOCK, _WORLD)
+    if core.Node.__name__ != "NumberedNode":
+
+        class NumberedNode(core.Node):  # type: ignore[misc, name-defined]
+            """A node whose place in a set is its number's."""
+
+            def __hash__(self) -> int:
+                return int(self.id)
+
+        core.Node = NumberedNode  # type: ignore[attr-defined]
+
+
 @contextmanager
 def virtual_world(simulation: Simulation, router: DiskRouter) -> Iterator[None]:
     """Within it the quorum's modules see the simulation's clock, dice and disks. One simulation at a time in a process."""
-    core = syncobj_quorum._pysyncobj()
-
-    class NumberedNode(core.Node):  # type: ignore[misc, name-defined]
-        """A node whose place in a set doesn't depend on the process's hash seed."""
-
-        def __hash__(self) -> int:
-            return int(self.id)
+    _WORLD.simulation, _WORLD.dice = simulation, simulation.dice("core")
+    _number_nodes()
 
     def file_system() -> DiskRouter:
         return router
 
     changes: list[tuple[Any, str, Any]] = [
-        (core, "monotonicTime", lambda: simulation.now_s + EPOCH_OF_CLOCK_S),
-        (core, "random", simulation.dice("core")),
-        (core, "Node", NumberedNode),
         (journal, "_FS", router),
         (journal, "os", _DiskOs(router)),
         (entries, "OsFilesystem", file_system),
@@ -84,24 +108,28 @@ def virtual_world(simulation: Simulation, router: DiskRouter) -> Iterator[None]:
     finally:
         for one in reversed(patches):
             one.stop()
+        _WORLD.simulation = None
 
 
-class VoterNetwork:
-    """The links between the voters, and who leads in which term as far as anybody believes."""
+class VoterLinks:
+    """The links between all voters."""
 
     def __init__(self, simulation: Simulation, network: Network) -> None:
         self.simulation = simulation
         self.network = network
         self.voters: dict[int, CoreQuorum] = {}
         self.links: dict[tuple[int, int], Connection] = {}
-        self.dice = simulation.dice("voters")
 
     def connect(self, lower: CoreQuorum, higher: int) -> None:
         """The lower voter of each pair calls the higher one, again and again."""
         pair = (lower.node_id, higher)
         other = self.voters.get(higher)
         link = self.links.get(pair)
-        if other is None or (link is not None and link.is_open):
+        if link is not None and link.is_open:
+            return
+        if other is None:
+            lower.core.link_refused(higher)
+            lower.step_soon()
             return
         link = self.network.connect(lower.process, other.process)
         if link is None:
@@ -110,6 +138,7 @@ class VoterNetwork:
 
         def accepted() -> None:
             other.connected(lower.node_id, link)
+            link.tell(lambda: lower.connected(higher, link), to_server=False)
 
         def closed() -> None:
             if lower.is_current():
@@ -118,18 +147,19 @@ class VoterNetwork:
         def server_closed() -> None:
             if other.is_current():
                 other.disconnected(lower.node_id, link)
+                if self.voters.get(lower.node_id) is not lower:
+                    other.core.link_refused(lower.node_id)
 
         link.on_closed = closed
         link.on_server_closed = server_closed
         link.tell(accepted, to_server=True)
-        lower.connected(higher, link)
 
 
 class CoreQuorum:
-    """One voter: `Quorum` for the node, on the real core."""
+    """One voter: `Quorum` for the node, on the real core. It is also the core's VoterNetwork."""
 
     def __init__(
-        self, world: VoterNetwork, process: Process, folder: str, node_id: int, voters: tuple[int, ...], dice: Random
+        self, world: VoterLinks, process: Process, folder: str, node_id: int, voters: tuple[int, ...], dice: Random
     ) -> None:
         self.world = world
         self.process = process
@@ -137,13 +167,13 @@ class CoreQuorum:
         self.others = tuple(voter for voter in voters if voter != node_id)
         self._life = process.life
         self._links: dict[int, Connection] = {}
-        self._step_is_due = False
+        self._next_step_us = -1
         self._dice = dice
         simulation = world.simulation
         self.core = SyncObjQuorum(
-            folder, node_id, self.others, self._transport_class(), wall_clock_ms=lambda: simulation.now_ms
+            folder, node_id, self.others, wall_clock_ms=lambda: simulation.now_ms, clock=_CLOCK, dice=_WORLD
         )
-        self.transport: Any = None
+        self.core.join(self, is_member=True)
 
     def is_current(self) -> bool:
         """Whether its process still lives the life it was started in."""
@@ -153,9 +183,14 @@ class CoreQuorum:
     def leads_in_term(self) -> int | None:
         """The term in which it believes to lead."""
         raft = self.core._raft
-        return raft.raftCurrentTerm if raft._SyncObj__raftState == LEADER else None
+        return raft.raftCurrentTerm if raft.state == LEADER else None
 
     # Quorum.
+
+    @property
+    def leader_id(self) -> int:
+        """The voter that leads, as far as the core knows."""
+        return self.core.leader_id
 
     def start(self, listener: QuorumListener, run_on_loop: RunOnLoop) -> None:
         """Open the journal and begin to tick."""
@@ -163,12 +198,12 @@ class CoreQuorum:
         self.core.open()
         self.world.voters[self.node_id] = self
         self._reconnect()
-        self._tick()
+        self.step_soon()
 
     def propose(self, ticket: Ticket) -> None:
         """Hand it over in the next step."""
         self.core.propose(ticket)
-        self._step_soon()
+        self.step_soon()
 
     def stop(self) -> None:
         """A clean stop: the journal is synced and closed."""
@@ -184,21 +219,22 @@ class CoreQuorum:
 
     # Time.
 
-    def _tick(self) -> None:
-        self._step()
-        self.world.simulation.at(TICK_US, self._tick, self.process)
+    def step_soon(self) -> None:
+        """Something happened; the thread is busy with a disk for a while."""
+        self._step_within(self._dice.randrange(SYNC_US_MAX))
 
-    def _step_soon(self) -> None:
-        if not self._step_is_due:
-            self._step_is_due = True
-            self.world.simulation.at(self._dice.randrange(SYNC_US_MAX), self._due_step, self.process)
+    def _step_within(self, delay_us: int) -> None:
+        simulation = self.world.simulation
+        due_us = simulation.now_us + delay_us
+        if self._next_step_us < simulation.now_us or due_us < self._next_step_us:
+            self._next_step_us = due_us
+            simulation.at(delay_us, lambda: self._due_step(due_us), self.process)
 
-    def _due_step(self) -> None:
-        self._step_is_due = False
-        self._step()
-
-    def _step(self) -> None:
-        self.core.step(may_sleep=False)
+    def _due_step(self, due_us: int) -> None:
+        if self._next_step_us == due_us:
+            self._next_step_us = -1
+            self.core.step(may_sleep=False)
+            self._step_within(int(self.core._sleep_s() * 1_000_000) + 1)
 
     # Links.
 
@@ -211,46 +247,45 @@ class CoreQuorum:
     def connected(self, other: int, link: Connection) -> None:
         """A link stands."""
         self._links[other] = link
-        self.transport._onNodeConnected(self.transport.nodes[str(other)])
-        self._step_soon()
+        self.core.link_up(other, True)
+        self.step_soon()
 
     def disconnected(self, other: int, link: Connection) -> None:
         """A link broke."""
         if self._links.get(other) is link:
             del self._links[other]
-            self.transport._onNodeDisconnected(self.transport.nodes[str(other)])
+            self.core.link_down(other)
+            if other not in self.world.voters:
+                self.core.link_refused(other)
+            self.step_soon()
 
-    def arrived(self, sender: int, message: dict[str, Any]) -> None:
-        """A message of another voter."""
-        self.transport.receive(self.transport.nodes[str(sender)], message)
-        self._step_soon()
+    # VoterNetwork.
 
-    def _send(self, other: int, message: dict[str, Any]) -> bool:
-        link = self._links.get(other)
+    def opened(self) -> None:
+        """See VoterNetwork."""
+
+    def send(self, node_id: int, payload: bytes) -> None:
+        """See VoterNetwork."""
+        link = self._links.get(node_id)
         if link is None or not link.is_open:
-            return False
-        world = self.world
+            return
+        voters = self.world.voters
 
         def arrive() -> None:
-            voter = world.voters.get(other)
-            if voter is not None:
-                voter.arrived(self.node_id, message)
+            voter = voters.get(node_id)
+            if voter is not None and voter._links.get(self.node_id) is link:
+                voter.core.receive(self.node_id, payload)
+                voter.step_soon()
 
         link.tell(arrive, to_server=link.client is self.process)
-        return True
 
-    def _transport_class(self) -> Callable[..., Any]:
-        quorum = self
+    def backlog_bytes(self, node_id: int) -> int:
+        """See VoterNetwork."""
+        return 0
 
-        class SimulatedTransport(voter_transport()):  # type: ignore[misc]
-            """Sends over the simulated network."""
+    def link_state(self, node_id: int) -> LinkState:
+        """See VoterNetwork."""
+        return LinkState.CONNECTED if node_id in self._links else LinkState.SILENT
 
-            def __init__(self, voter: Any, own_node: Any, other_nodes: Any) -> None:
-                super().__init__(voter, own_node, other_nodes)
-                self.nodes = {node.id: node for node in other_nodes}
-                quorum.transport = self
-
-            def deliver(self, node: Any, message: dict[str, Any]) -> bool:
-                return quorum._send(int(node.id), message)
-
-        return SimulatedTransport
+    def caught_up(self) -> None:
+        """See VoterNetwork."""

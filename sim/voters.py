@@ -18,7 +18,7 @@ from sim.disk import DiskRouter, SimulatedDisk
 from sim.events import InvariantError, Process, Simulation
 from sim.faults import Nemesis
 from sim.network import Network
-from sim.quorum_core import CoreQuorum, VoterNetwork, virtual_world
+from sim.quorum_core import CoreQuorum, VoterLinks, virtual_world
 
 FAULTY_US = 25_000_000
 CALM_US = 8_000_000
@@ -122,7 +122,7 @@ class VoterWorld:
         self.network = Network(self.simulation)
         self.router = DiskRouter()
         self.ledger = Ledger()
-        self.links = VoterNetwork(self.simulation, self.network)
+        self.links = VoterLinks(self.simulation, self.network)
         self.processes = {node_id: Process(f"voter-{node_id}") for node_id in self.ids}
         self.listeners: dict[int, VoterListener] = {}
         self.quorums: dict[int, CoreQuorum] = {}
@@ -208,7 +208,7 @@ class VoterWorld:
 
     # What must hold.
 
-    def check(self) -> None:
+    def check(self, owner: Process | None) -> None:
         """After each event."""
         for node_id, quorum in self.quorums.items():
             term = quorum.leads_in_term
