@@ -44,6 +44,10 @@ _NOT_THERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | Wait:
     """Read, then answer at once or wait for more."""
+    if request.replica_id >= 0 or request.replica_state.replica_id >= 0:
+        from kafkapy.handlers import replica_fetch
+
+        return replica_fetch.handle(context, request)
     try:
         session, positions = _session_and_positions(context, request)
     except KafkaError as error:

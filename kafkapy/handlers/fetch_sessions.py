@@ -4,19 +4,28 @@ A session is a set of partitions with the position of each, and what was last to
 news. Session ids are random-looking but come from a counter with a seed given by the shell. The cache is bounded
 (`max.incremental.fetch.session.cache.slots`): as in Kafka, a new session may evict the one that has been unused for longest, if that is older than
 two minutes; otherwise the client gets session id 0 and simply sends full requests.
+
+Sessions of followers (replication/follower_session.py) share the ids and nothing else: they are few, one for each fetcher of another broker, and
+are never evicted for a consumer's sake.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
 
 from kafkapy.errors import ErrorCode, KafkaError
+from kafkapy.replication.follower_session import FollowerSession
 
 EVICT_UNUSED_MS = 120_000
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 INVALID_SESSION_ID = 0
 EPOCH_MAX = 0x7FFFFFFF
+
+# Sessions that one other broker may have: its fetchers, and those of connections whose end nobody has noticed yet.
+SESSIONS_PER_FOLLOWER_MAX = 64
 
 
 class FetchPosition:
@@ -82,6 +91,7 @@ class FetchSessions:
         self._slots = slots
         self._next_id = first_id & EPOCH_MAX or 1
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()  # least recently used first
+        self._followers: dict[int, FollowerSession] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -93,12 +103,15 @@ class FetchSessions:
             if oldest is None or now_ms - oldest.last_used_ms < EVICT_UNUSED_MS:
                 return None
             del self._sessions[oldest.id]
-        while self._next_id in self._sessions:
-            self._next_id = self._next_id % EPOCH_MAX + 1
-        session = FetchSession(self._next_id, uses_topic_ids, now_ms)
-        self._next_id = self._next_id % EPOCH_MAX + 1
+        session = FetchSession(self._new_id(), uses_topic_ids, now_ms)
         self._sessions[session.id] = session
         return session
+
+    def _new_id(self) -> int:
+        while self._next_id in self._sessions or self._next_id in self._followers:
+            self._next_id = self._next_id % EPOCH_MAX + 1
+        taken, self._next_id = self._next_id, self._next_id % EPOCH_MAX + 1
+        return taken
 
     def resume(self, session_id: int, epoch: int, uses_topic_ids: bool, now_ms: int) -> FetchSession:
         """The session of an incremental request; its epoch is advanced."""
@@ -117,3 +130,42 @@ class FetchSessions:
     def close(self, session_id: int) -> None:
         """Forget a session; closing one that is gone is fine."""
         self._sessions.pop(session_id, None)
+        follower = self._followers.pop(session_id, None)
+        if follower is not None:
+            follower.close()
+
+    # Followers.
+
+    def create_for_follower(
+        self, replica_id: int, uses_topic_ids: bool, connection: Any, wake: Callable[[Any], None], *, eager: bool
+    ) -> FollowerSession:
+        """A new session of a follower; those of its connections that are gone end."""
+        own = [session for session in self._followers.values() if session.replica_id == replica_id]
+        for session in own:
+            if session.connection.closing:
+                self.close(session.id)
+        own = [session for session in own if session.id in self._followers]
+        if len(own) >= SESSIONS_PER_FOLLOWER_MAX:
+            self.close(own[0].id)
+        session = FollowerSession(self._new_id(), replica_id, uses_topic_ids, connection, wake, eager=eager)
+        self._followers[session.id] = session
+        return session
+
+    def resume_for_follower(
+        self, session_id: int, epoch: int, uses_topic_ids: bool, replica_id: int
+    ) -> FollowerSession:
+        """The session of a follower's incremental request; its epoch is advanced."""
+        session = self._followers.get(session_id)
+        if session is None or session.replica_id != replica_id:
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.uses_topic_ids != uses_topic_ids:
+            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        if session.epoch != epoch:
+            raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        session.epoch = 1 if epoch == EPOCH_MAX else epoch + 1
+        return session
+
+    def partition_appeared(self, name: str, topic_id: bytes, index: int) -> None:
+        """This broker holds a partition that followers may have asked for in vain."""
+        for session in self._followers.values():
+            session.appeared((topic_id if session.uses_topic_ids else name, index))

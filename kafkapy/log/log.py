@@ -53,6 +53,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# What a follower fetched is written in pieces of about this size: large enough that small batches cost few writes, small enough that
+# the index, which gets one entry for each write, stays dense.
+FOLLOWER_WRITE_BYTES = 64 * 1024
+
 _CLIENT = AppendOrigin.CLIENT
 _PRODUCE_VERSION_LATEST = 13
 _CODECS = {"uncompressed": 0, "none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -249,26 +253,45 @@ class Log:
         if self.failure is not None:
             raise self.failure
         view = memoryview(records)
-        first_offset, max_timestamp, appended = self.log_end_offset, -1, 0
-        for position, header in iterate_batches(view):
-            check_crc(view, position, header)
-            size, base_offset, last_offset = header.size, header.base_offset, header.last_offset
-            if base_offset < self.log_end_offset:
-                raise KafkaError(
-                    ErrorCode.OFFSET_OUT_OF_RANGE,
-                    f"a replicated batch begins at {base_offset}, before the log's end {self.log_end_offset}",
-                )
-            batch = view[position : position + size]
-            epoch = header.partition_leader_epoch
-            self._write(batch, size, base_offset, last_offset, header.max_timestamp, epoch, now_ms)
-            self.log_end_offset = last_offset + 1
-            self.replay_producer(batch, header)
-            if not appended:
-                first_offset = base_offset
-            max_timestamp = max(max_timestamp, header.max_timestamp)
-            appended += size
+        start_offset, max_timestamp, appended = self.log_end_offset, -1, 0
+        run: list[tuple[int, BatchHeader]] = []  # Batches of one epoch that are not written yet.
+        run_bytes, end_offset = 0, start_offset
+        try:
+            for position, header in iterate_batches(view):
+                check_crc(view, position, header)
+                if header.base_offset < end_offset:
+                    raise KafkaError(
+                        ErrorCode.OFFSET_OUT_OF_RANGE,
+                        f"a replicated batch begins at {header.base_offset}, before the log's end {end_offset}",
+                    )
+                epoch = header.partition_leader_epoch
+                if run and (run_bytes >= FOLLOWER_WRITE_BYTES or epoch != run[0][1].partition_leader_epoch):
+                    pending, run, run_bytes = run, [], 0
+                    self._write_run(view, pending, now_ms)
+                if not appended:
+                    start_offset = header.base_offset
+                run.append((position, header))
+                run_bytes += header.size
+                end_offset = header.next_offset
+                max_timestamp = max(max_timestamp, header.max_timestamp)
+                appended += header.size
+        finally:
+            if run:
+                self._write_run(view, run, now_ms)
         last_offset = self.log_end_offset - 1
-        return AppendInfo(first_offset, last_offset, -1, self.log_start_offset, max_timestamp, appended, False)
+        return AppendInfo(start_offset, last_offset, -1, self.log_start_offset, max_timestamp, appended, False)
+
+    def _write_run(self, view: memoryview, run: list[tuple[int, BatchHeader]], now_ms: int) -> None:
+        """Write batches that lie one after another and are of one epoch, at once."""
+        (start, first), (position, last) = run[0], run[-1]
+        end = position + last.size
+        newest = max(header.max_timestamp for _, header in run)
+        epoch = first.partition_leader_epoch
+        self._write(view[start:end], end - start, first.base_offset, last.last_offset, newest, epoch, now_ms)
+        self.log_end_offset = last.next_offset
+        for position, header in run:
+            if header.producer_id >= 0:
+                self.replay_producer(view[position : position + header.size], header)
 
     def _write(
         self,
@@ -518,6 +541,10 @@ class Log:
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> list[str]:
         """Drop everything; the log begins anew at `offset`. Returns the files to unlink."""
         return truncation.truncate_fully(self, offset, now_ms)
+
+    def begin_before_start(self, first_offset: int, now_ms: int) -> None:
+        """Make room, in a log that is empty, for a batch that holds the log's start but begins before it."""
+        truncation.begin_before_start(self, first_offset, now_ms)
 
     def delete_old_segments(self, now_ms: int, high_watermark: int | None = None) -> list[str]:
         """Let go of segments by retention; returns their files, renamed to .deleted, to unlink after file.delete.delay.ms."""

@@ -13,7 +13,7 @@ Invariant: log start <= last stable offset <= high watermark <= log end. The hig
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kafkapy.errors import ErrorCode, KafkaError
 from kafkapy.log.append_info import AppendInfo, AppendOrigin
@@ -21,6 +21,7 @@ from kafkapy.log.files import EMPTY, FileSlice
 from kafkapy.log.log import Log
 from kafkapy.log.progress import FollowerProgress
 from kafkapy.types import TopicPartition
+from kafkapy.wire.record_batch import BATCH_HEADER_BYTES, check_crc, read_header
 
 NO_LEADER = -1
 NO_EPOCH = -1
@@ -38,6 +39,19 @@ class PartitionRead(NamedTuple):
     log_start_offset: int
     aborted: list[tuple[int, int]]  # (producer id, first offset); only when committed records were asked for
     diverging: tuple[int, int] | None  # (epoch, end offset) where the asker's history parts from ours
+
+
+class Watcher(Protocol):
+    """Who follows what happens to partitions that others replicate: the sessions of the followers, and who watches over the ISR."""
+
+    def has_news(self, partition: Partition) -> None:
+        """Records were appended here, or the role or the log start changed: a follower has something to fetch."""
+
+    def high_watermark_rose(self, partition: Partition) -> None:
+        """More is committed than before."""
+
+    def outsider_fetched(self, partition: Partition, replica_id: int, now_ms: int) -> None:
+        """A replica that is not in sync has told its position: it may be in sync now."""
 
 
 class Partition:
@@ -60,6 +74,7 @@ class Partition:
         "replicas",
         "topic_id",
         "topic_partition",
+        "watchers",
     )
 
     def __init__(
@@ -83,6 +98,8 @@ class Partition:
         # Asked of the controller and not answered yet: the high watermark must hold for them too.
         self.proposed_isr: tuple[int, ...] = ()
         self.followers: dict[int, FollowerProgress] = {}
+        # A tuple that is replaced when it changes: it is walked in every append to a partition with followers.
+        self.watchers: tuple[Watcher, ...] = ()
         self._alone = False
         self._open_log = open_log
         self._log: Log | None = None
@@ -128,8 +145,11 @@ class Partition:
         if self._alone:
             self._high_watermark = log.log_end_offset
             log.producers.high_watermark_reached(log.log_end_offset)
-        elif len(self.isr) == 1:
-            self.raise_high_watermark()
+        else:
+            if len(self.isr) == 1:
+                self.raise_high_watermark()
+            for watcher in self.watchers:
+                watcher.has_news(self)
         return info
 
     # Fetch.
@@ -144,10 +164,16 @@ class Partition:
         current_leader_epoch: int = NO_EPOCH,
         last_fetched_epoch: int = NO_EPOCH,
         replica_id: int = CONSUMER_REPLICA_ID,
+        from_any_replica: bool = False,
     ) -> PartitionRead:
-        """Records from `fetch_offset` on: for a consumer up to the high watermark (or the last stable offset), for a follower all."""
+        """Records from `fetch_offset` on: for a consumer up to the high watermark (or the last stable offset), for a follower all.
+
+        `from_any_replica`: the consumer may be served by a follower, which may be behind but shows nothing that is not committed.
+        """
         if not self.is_leader or current_leader_epoch >= 0:
-            self.check_leader(current_leader_epoch)
+            self.check_epoch(current_leader_epoch)
+            if not self.is_leader and not (from_any_replica and self.leader_epoch >= 0):
+                raise self._not_leader()
         log = self._log if self._log is not None else self._opened_log()
         high_watermark = self._high_watermark
         stable = self.last_stable_offset
@@ -165,6 +191,23 @@ class Partition:
             found = log.aborted_transactions(fetch_offset, min(records.end_offset, upper))
             aborted = [(entry.producer_id, entry.first_offset) for entry in found]
         return PartitionRead(records, high_watermark, stable, log.log_start_offset, aborted, None)
+
+    def divergence(self, fetch_offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
+        """Where the history of one who would go on from `fetch_offset` parts from this log, if it does: (epoch, its end here).
+
+        KafkaError(OFFSET_OUT_OF_RANGE) where the offset is not in this log.
+        """
+        log = self.log
+        if not log.log_start_offset <= fetch_offset <= log.log_end_offset:
+            if last_fetched_epoch >= 0 and fetch_offset > log.log_end_offset:
+                return self._divergence(log, fetch_offset, last_fetched_epoch)
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {fetch_offset} is not in [{log.log_start_offset}, {log.log_end_offset}]",
+            )
+        if last_fetched_epoch < 0 or last_fetched_epoch == log.epochs.latest_epoch:
+            return None
+        return self._divergence(log, fetch_offset, last_fetched_epoch)
 
     def _divergence(self, log: Log, fetch_offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
         """Where the asker's history parts from this log, if its last epoch ended here before its offset."""
@@ -213,12 +256,16 @@ class Partition:
 
     def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
         """Refuse when this broker does not lead, or when the asker lives in another leader epoch; -1: it does not say."""
+        self.check_epoch(current_leader_epoch)
+        if not self.is_leader:
+            raise self._not_leader()
+
+    def check_epoch(self, current_leader_epoch: int) -> None:
+        """Refuse who lives in another leader epoch; -1: it does not say."""
         if 0 <= current_leader_epoch < self.leader_epoch:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"the leader epoch is {self.leader_epoch}")
         if current_leader_epoch > self.leader_epoch:
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the leader epoch is {self.leader_epoch}")
-        if not self.is_leader:
-            raise self._not_leader()
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """(epoch, end offset) of the largest epoch not above `epoch`; (-1, -1) when there is none."""
@@ -238,9 +285,18 @@ class Partition:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is beyond the high watermark {self._high_watermark}"
             )
-        log.maybe_increment_log_start_offset(offset)
-        starts = [follower.log_start_offset for follower in self.followers.values()]
-        return min([log.log_start_offset, *starts])
+        if log.maybe_increment_log_start_offset(offset):
+            self.tell_watchers()
+        return self.low_watermark()
+
+    def low_watermark(self, is_alive: Callable[[int], bool] | None = None) -> int:
+        """The smallest log start among the replicas whose broker lives: what is before it is gone everywhere."""
+        starts = [
+            follower.log_start_offset
+            for follower in self.followers.values()
+            if is_alive is None or is_alive(follower.replica_id)
+        ]
+        return min([self.log.log_start_offset, *starts])
 
     # Role.
 
@@ -254,13 +310,16 @@ class Partition:
         now_ms: int = 0,
     ) -> None:
         """This broker leads from now on, or goes on with another set of replicas."""
+        if self.is_leader and leader_epoch == self.leader_epoch and partition_epoch < self.partition_epoch:
+            return  # The controller's answer to a change of ours has told more already.
         new_epoch = leader_epoch != self.leader_epoch or not self.is_leader
         self.leader_id = self.node_id
+        if new_epoch or partition_epoch != self.partition_epoch:
+            self.proposed_isr = ()
         self.leader_epoch = leader_epoch
         self.partition_epoch = partition_epoch
         self.is_leader = True
         self.isr = tuple(isr)
-        self.proposed_isr = ()
         self.replicas = tuple(replicas)
         others = [replica for replica in self.replicas if replica != self.node_id]
         known = {} if new_epoch else self.followers
@@ -270,8 +329,10 @@ class Partition:
         }
         self._alone = self.isr == (self.node_id,) and self.replicas == self.isr
         if self._log is not None:
-            self._begin_epoch(self._log)
+            if new_epoch:
+                self._begin_epoch(self._log)
             self.raise_high_watermark()
+        self.tell_watchers()
 
     def make_follower(
         self,
@@ -282,7 +343,7 @@ class Partition:
         *,
         partition_epoch: int = 0,
     ) -> None:
-        """Another broker leads, or none does (-1)."""
+        """Another broker leads, or none does (-1). Nothing is cut here: what the leader lacks, its epochs tell."""
         self.leader_id = leader_id
         self.leader_epoch = leader_epoch
         self.partition_epoch = partition_epoch
@@ -291,6 +352,21 @@ class Partition:
         self.proposed_isr = ()
         self.replicas = tuple(replicas)
         self.followers = {}
+        self.tell_watchers()
+
+    def change_isr(self, isr: Iterable[int], partition_epoch: int) -> bool:
+        """The controller's answer to what this leader asked for; whether the high watermark rose by it."""
+        if partition_epoch >= self.partition_epoch:
+            self.isr = tuple(isr)
+            self.partition_epoch = partition_epoch
+            self.proposed_isr = ()
+            self._alone = self.isr == (self.node_id,) and self.replicas == self.isr
+        return self.raise_high_watermark()
+
+    def tell_watchers(self) -> None:
+        """Something happened that followers have to be told."""
+        for watcher in self.watchers:
+            watcher.has_news(self)
 
     def _begin_epoch(self, log: Log) -> None:
         """Note where this leader's epoch begins, so that questions about it are answered before its first batch."""
@@ -308,7 +384,11 @@ class Partition:
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {replica_id} holds no replica of {self.topic_partition}"
             )
         progress.fetched(fetch_offset, log_start_offset, self.log.log_end_offset, now_ms, broker_epoch)
-        return self.raise_high_watermark()
+        rose = self.raise_high_watermark()
+        if replica_id not in self.isr:
+            for watcher in self.watchers:
+                watcher.outsider_fetched(self, replica_id, now_ms)
+        return rose
 
     def raise_high_watermark(self) -> bool:
         """Raise the high watermark to what all replicas in sync have, if there are enough of them; whether it rose."""
@@ -320,7 +400,11 @@ class Partition:
             progress = self.followers.get(replica)
             if progress is not None and progress.end_offset < lowest:
                 lowest = progress.end_offset
-        return self._raise_to(lowest)
+        if not self._raise_to(lowest):
+            return False
+        for watcher in self.watchers:
+            watcher.high_watermark_rose(self)
+        return True
 
     def out_of_sync(self, now_ms: int, lag_ms_max: int) -> list[int]:
         """The replicas in sync that have been behind for too long."""
@@ -354,13 +438,37 @@ class Partition:
         self, records: memoryview | bytes | bytearray, *, now_ms: int, leader_high_watermark: int
     ) -> AppendInfo:
         """Append what was fetched from the leader, and follow its high watermark."""
-        info = self.log.append_as_follower(records, now_ms=now_ms)
+        log = self.log
+        start = log.log_start_offset
+        if (
+            log.log_end_offset == start
+            and len(records) >= BATCH_HEADER_BYTES
+            and read_header(records).base_offset < start
+        ):
+            self._begin_within_batch(log, records, now_ms)
+        info = log.append_as_follower(records, now_ms=now_ms)
         self.follow_high_watermark(leader_high_watermark)
         return info
+
+    def _begin_within_batch(self, log: Log, records: memoryview | bytes | bytearray, now_ms: int) -> None:
+        """Records were deleted up to the middle of a batch: a log that begins there still has to hold the whole batch."""
+        header = read_header(records)
+        if header.next_offset > log.log_start_offset and header.size <= len(records):
+            check_crc(records, 0, header)
+            log.begin_before_start(header.base_offset, now_ms)
 
     def follow_high_watermark(self, leader_high_watermark: int) -> bool:
         """The leader's high watermark holds here as far as this log reaches; whether ours rose."""
         return self._raise_to(min(leader_high_watermark, self.log.log_end_offset))
+
+    def follow_log_start(self, leader_log_start_offset: int) -> bool:
+        """Records were deleted on the leader: they go here too, as far as this log reaches; whether any did."""
+        log = self.log
+        if leader_log_start_offset <= log.log_start_offset:
+            return False
+        log.maybe_increment_log_start_offset(min(leader_log_start_offset, log.log_end_offset))
+        self._raise_to(log.log_start_offset)
+        return True
 
     def truncate_to(self, offset: int, now_ms: int) -> list[str]:
         """Cut what the leader does not have; returns the files to unlink."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkapy.log import recovery
-from kafkapy.log.filesystem import storage_errors
+from kafkapy.log.filesystem import storage_errors, unlink_if_exists
 from kafkapy.log.producer_state import ProducerTable
 from kafkapy.log.retention import mark_deleted, mark_snapshots_deleted
 from kafkapy.log.sparse_index import CorruptIndexError
@@ -65,3 +65,14 @@ def truncate_fully(log: Log, offset: int, now_ms: int) -> list[str]:
         log.add_segment(offset, now_ms)
         log.pool.fs.sync_folder(log.folder)
     return paths
+
+
+def begin_before_start(log: Log, first_offset: int, now_ms: int) -> None:
+    """Let an empty log take batches from `first_offset` on, although what is before its start is deleted."""
+    assert log.log_end_offset == log.log_start_offset, "an empty log"
+    start = log.log_start_offset
+    paths = truncate_fully(log, first_offset, now_ms)
+    log.log_start_offset = start
+    with storage_errors(log.folder):
+        for path in paths:
+            unlink_if_exists(log.pool.fs, path)
