@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from kafkapy.log.partition import Partition
     from kafkapy.wire.messages.fetch import FetchPartition, FetchRequest
 
-# What the follower knows and this broker doesn't yet: held back for as long as the follower waits anyway.
-_NOT_YET = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+# A follower may have heard of an epoch before its leader has: held back for as long as the follower waits anyway.
+_NOT_YET = ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
 def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | Wait:
