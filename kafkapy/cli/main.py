@@ -22,13 +22,14 @@ PROGRAM = "kafkapy"
 _COMPLETION_VARIABLE = "_KAFKAPY_COMPLETE"
 
 COMMANDS = {
-    "start": Entry("kafkapy.cli.start:start", "Run a broker."),
+    "start": Entry("kafkapy.cli.start:start", "Run a broker, or a cluster of them."),
     "topic": Entry("kafkapy.cli.topic:topic", "Create, inspect, configure and delete topics."),
     "produce": Entry("kafkapy.cli.produce:produce", "Write records to a topic."),
     "consume": Entry("kafkapy.cli.consume:consume", "Read records from topics."),
     "group": Entry("kafkapy.cli.group:group", "Look at consumer groups, move them, and delete them."),
     "txn": Entry("kafkapy.cli.txn:txn", "Look at transactions, and end those that hang."),
     "cluster": Entry("kafkapy.cli.cluster:cluster", "Look at the cluster and its brokers."),
+    "partition": Entry("kafkapy.cli.partition:partition", "Look at replicas, move them, and elect leaders."),
     "log": Entry("kafkapy.cli.log:log", "Read and verify a broker's files, without a broker."),
     "wire": Entry("kafkapy.cli.wire:wire", "Check and decode protocol messages."),
 }

@@ -250,11 +250,22 @@ def alter_configs(
     resources = [
         AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=configs) for name in names
     ]
-    request = IncrementalAlterConfigsRequest(resources=resources, validate_only=validate_only)
-    answer = client.on_controller(request, lambda answer: (row.error_code for row in answer.responses))
+    if resource_type == BROKER and any(names):
+        # A broker refuses to change another one's configuration.
+        requests = [
+            (
+                int(resource.resource_name),
+                IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only),
+            )
+            for resource in resources
+        ]
+        rows = [row for node, request in requests for row in client.request(request, node=node).responses]
+    else:
+        request = IncrementalAlterConfigsRequest(resources=resources, validate_only=validate_only)
+        answer = client.on_controller(request, lambda answer: (row.error_code for row in answer.responses))
+        rows = answer.responses
     results = [
-        TopicResult(row.resource_name, _error(row.error_code, row.resource_name, row.error_message))
-        for row in answer.responses
+        TopicResult(row.resource_name, _error(row.error_code, row.resource_name, row.error_message)) for row in rows
     ]
     return _in_order(results, names)
 
