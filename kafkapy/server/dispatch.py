@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from kafkapy.wire.header import skip_header_tags
 
 if TYPE_CHECKING:
     from kafkapy.handlers.context import BrokerView
+    from kafkapy.server.broker import Broker
     from kafkapy.server.connection import Connection
     from kafkapy.server.waiting import Waiting
     from kafkapy.wire.apis import Api
@@ -26,6 +28,7 @@ log = logging.getLogger("kafkapy.requests")
 _HEADER = struct.Struct(">hhi")  # api key, version, correlation id
 _SIZE_AND_CORRELATION = struct.Struct(">ii")
 API_VERSIONS = 18
+BROKER_HEARTBEAT = 63
 
 
 class Call:
@@ -144,6 +147,22 @@ class ControllerDispatcher(Dispatcher):
     served = CONTROLLER_SERVED
     handlers = CONTROLLER_HANDLERS
     forwarded = frozenset()
+
+    def __init__(self, broker: Broker, *arguments: Any) -> None:
+        super().__init__(broker, *arguments)
+        self._node = broker
+
+    def _route(self, key: int, version: int) -> Route:
+        route = super()._route(key, version)
+        if key == BROKER_HEARTBEAT:
+            route.handle = partial(self._heard, route.handle)
+        return route
+
+    def _heard(self, handle: Callable[[RequestContext, Any], Any], context: RequestContext, request: Any) -> Any:
+        """A broker's life hangs on the connection on which it sends heartbeats."""
+        if self._node.cluster is not None:
+            self._node.cluster.heard(request.broker_id, context.connection)
+        return handle(context, request)
 
     def handle(self, connection: Connection, view: memoryview, start: int, end: int, now_ms: int) -> None:
         """Hand the connection over if its frame opens a link between voters, else handle the frame."""

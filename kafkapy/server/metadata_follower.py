@@ -10,7 +10,7 @@ import logging
 import os
 import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import trio
 
@@ -64,6 +64,9 @@ class Membership(Protocol):
     def give_up(self) -> None:
         """The node stops: whoever waits here waits no longer."""
 
+    def heard(self, broker_id: int, connection: Any) -> None:
+        """A broker's heartbeat has come over this connection to the controller's listener."""
+
     def connection_closed(self, connection: Connection) -> None:
         """A connection to a controller's listener has ended."""
 
@@ -103,6 +106,9 @@ class Alone:
         """See Membership."""
         self._unfenced.set()
 
+    def heard(self, broker_id: int, connection: Any) -> None:
+        """See Membership."""
+
     def connection_closed(self, connection: Connection) -> None:
         """See Membership."""
 
@@ -113,7 +119,10 @@ def new_cluster_id(config: BrokerConfig) -> str:
     if config.single_node or not controllers:
         return format_uuid(uuid.uuid4().bytes)
     from kafkapy.raft.cluster_id import derived_cluster_id
+    from kafkapy.raft.voter_identity import note_unformatted
 
+    if config.is_controller and len(controllers) > 1:
+        note_unformatted(config.metadata_log_dir)
     return format_uuid(derived_cluster_id(controllers))
 
 
@@ -188,12 +197,19 @@ def _quorum(broker: Broker, nursery: trio.Nursery, folder: str) -> Quorum:
         return observe(broker, nursery)
     from kafkapy.raft.syncobj_quorum import SyncObjQuorum
 
-    return SyncObjQuorum(
+    others = [node_id for node_id in config.controller_quorum_voters if node_id != config.node_id]
+    quorum = SyncObjQuorum(
         folder,
         config.node_id,
+        others,
         snapshot_bytes=config.metadata_log_max_record_bytes_between_snapshots,
         snapshot_interval_s=config.metadata_log_max_snapshot_interval_ms / 1000,
     )
+    if others:
+        from kafkapy.server.voter_links import link_voters
+
+        broker.voter_links = link_voters(quorum, config, broker.cluster_id, broker.incarnation_id, nursery)
+    return quorum
 
 
 def _run_on_loop(broker: Broker) -> Callable[[Callable[[], None]], None]:

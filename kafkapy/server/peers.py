@@ -449,7 +449,7 @@ class Peers:
 
     def dedicated(self, node_id: int, client_id: str | None = None) -> Peer:
         """A connection of one's own, which the caller closes: for requests that wait long or bring much."""
-        return self.at(f"broker {node_id}", partial(self._address, node_id), client_id)
+        return self.at(f"broker {node_id}", partial(self.address, node_id), client_id)
 
     def at(self, name: str, address: Callable[[], Address | None], client_id: str | None = None) -> Peer:
         """A connection to any node, for instance to a controller's listener."""
@@ -469,7 +469,7 @@ class Peers:
             peer.close()
         self._shared.clear()
 
-    def _address(self, node_id: int) -> Address | None:
+    def address(self, node_id: int) -> Address | None:
         """Where the other brokers reach this one, as it is registered now."""
         registration = self._broker.image.brokers.get(node_id)
         listener = (
