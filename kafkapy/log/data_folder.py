@@ -92,7 +92,7 @@ class DataFolder:
         self.log_starts: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
         with storage_errors(path):
-            make_folders(fs, path)
+            make_data_folder(fs, path)
             lock = fs.lock(f"{path}/{LOCK_FILE}")
         if lock is None:
             raise StorageError(
@@ -194,13 +194,22 @@ class DataFolder:
             self._lock_fd = -1
 
 
-def make_folders(fs: Filesystem, path: str) -> None:
-    """Make a folder and those above it."""
+def make_data_folder(fs: Filesystem, path: str) -> None:
+    """Make a data folder, and the folders above it, if it is not there."""
+    path = path.rstrip("/")
     if fs.exists(path):
         return
-    parent = path.rstrip("/").rpartition("/")[0]
-    if parent:
-        make_folders(fs, parent)
+    _make_folders(fs, path.rpartition("/")[0])
+    try:
+        fs.make_folder_apart(path)
+    except FileExistsError:
+        return  # Another process was faster; the lock tells whose it is.
+
+
+def _make_folders(fs: Filesystem, path: str) -> None:
+    if not path or fs.exists(path):
+        return
+    _make_folders(fs, path.rpartition("/")[0])
     try:
         fs.make_folder(path)
     except FileExistsError:

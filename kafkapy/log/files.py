@@ -27,12 +27,14 @@ def open_files_limit() -> int:
 class FilePool:
     """Which segment files are open, at most `limit` of them (more only while more are pinned)."""
 
-    __slots__ = ("_open", "fs", "limit")
+    __slots__ = ("_open", "fs", "limit", "topic_id_file")
 
     def __init__(self, fs: Filesystem | None = None, limit: int | None = None) -> None:
         self.fs: Filesystem = fs if fs is not None else OsFilesystem()
         self.limit = limit if limit is not None else open_files_limit()
         self._open: dict[LogFile, None] = {}
+        # The topic whose partition.metadata was written last, in which data folder, and where.
+        self.topic_id_file: tuple[bytes, str, str] | None = None
 
     @property
     def open_count(self) -> int:

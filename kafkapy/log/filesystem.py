@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
 from kafkapy.errors import StorageError
+from kafkapy.log.apart import make_folder_apart
 
 _OPEN_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 FULL_DISK_ERRNOS = frozenset((errno.ENOSPC, errno.EDQUOT))
@@ -75,6 +76,12 @@ class Filesystem(Protocol):
 
     def make_folder(self, path: str, /) -> None: ...
 
+    def make_folder_apart(self, path: str, /) -> None:
+        """Make a folder that will hold many files, where making them is cheap."""
+
+    def link(self, old: str, new: str, /) -> None:
+        """Give a file another name."""
+
     def remove_folder(self, path: str, /) -> None: ...
 
     def lock(self, path: str) -> int | None:
@@ -95,6 +102,8 @@ class OsFilesystem:
     rename = staticmethod(os.rename)
     unlink = staticmethod(os.unlink)
     make_folder = staticmethod(os.mkdir)
+    make_folder_apart = staticmethod(make_folder_apart)
+    link = staticmethod(os.link)
     remove_folder = staticmethod(os.rmdir)
 
     def open(self, path: str) -> int:

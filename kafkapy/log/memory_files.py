@@ -160,6 +160,14 @@ class MemoryFilesystem:
             raise FileExistsError(errno.EEXIST, "Folder exists", path)
         self.folders.add(path)
 
+    make_folder_apart = make_folder
+
+    def link(self, old: str, new: str, /) -> None:
+        self._may_fail("link", new)
+        if new in self.files:
+            raise FileExistsError(errno.EEXIST, "File exists", new)
+        self.files[new] = self._file(old)
+
     def remove_folder(self, path: str, /) -> None:
         self._may_fail("remove_folder", path)
         if any(name.startswith(path + "/") for name in self.files):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from kafkapy.errors import ErrorCode, KafkaError
 from kafkapy.log.batch_walk import UnreadableBatch, read_whole
-from kafkapy.log.checkpoints import read_topic_id, write_topic_id
+from kafkapy.log.checkpoints import PARTITION_METADATA_FILE, read_topic_id, write_topic_id
 from kafkapy.log.epochs import load_epochs
 from kafkapy.log.files import FileSlice
 from kafkapy.log.filesystem import DamagedLogError, FileEntry, storage_errors, unlink_if_exists
@@ -101,12 +101,28 @@ def _entries(log: Log) -> list[FileEntry]:
     return []
 
 
+def _write_topic_id(log: Log, topic_id: bytes) -> None:
+    """Name the topic in the folder. The partitions of one topic share a file, for a link costs much less than a new file."""
+    pool = log.pool
+    data_folder = log.folder.rpartition("/")[0]
+    known = pool.topic_id_file
+    path = f"{log.folder}/{PARTITION_METADATA_FILE}"
+    if known is not None and known[:2] == (topic_id, data_folder):
+        try:
+            pool.fs.link(known[2], path)
+            return
+        except OSError as error:
+            logger.debug("%s gets a file of its own: %s", path, error)
+    write_topic_id(pool.fs, log.folder, topic_id)
+    pool.topic_id_file = (topic_id, data_folder, path)
+
+
 def _check_topic_id(log: Log, topic_id: bytes, entries: list[FileEntry]) -> None:
     """The folder must belong to this topic, not to an earlier one of the same name."""
     stored = read_topic_id(log.pool.fs, log.folder) if entries else None
     if stored is None:
         if topic_id != ZERO_UUID:
-            write_topic_id(log.pool.fs, log.folder, topic_id)
+            _write_topic_id(log, topic_id)
         log.topic_id = topic_id
         return
     if topic_id not in (stored, ZERO_UUID):
