@@ -51,7 +51,8 @@ def read_range(wanted: OffsetRange, read_bytes: int = READ_BYTES) -> Iterator[pa
         reached = offset
         try:
             with opened(segment) as fd:
-                for reached, batch in _read_segment(wanted, segment, fd, offset, read_bytes):
+                for position, batch in _read_segment(wanted, segment, fd, offset, read_bytes):
+                    reached = position
                     if batch is not None:
                         yield batch
         except FileNotFoundError:

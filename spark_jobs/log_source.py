@@ -162,7 +162,7 @@ def _bounds(logs: list[PartitionLog], options: Mapping[str, str], side: str) -> 
         return [_at_time(log, times[log.topic, log.partition], options, side) for log in logs]
     text = options.get(f"{side}offsets", "earliest" if side == "starting" else "latest")
     if text in ("earliest", "latest"):
-        if side == "starting" and text == "latest" or side == "ending" and text == "earliest":
+        if (side == "starting" and text == "latest") or (side == "ending" and text == "earliest"):
             raise LogFolderError(f"{side}Offsets={text} would read nothing")
         return [default] * len(logs)
     offsets = _per_partition(logs, text, f"{side}Offsets")
