@@ -29,6 +29,7 @@ from kafkapy.log.files import FileSlice
 from kafkapy.log.manager import LogManager
 from kafkapy.log.partition import Partition
 from kafkapy.raft.controller import Controller
+from kafkapy.raft.delta import delta_between
 from kafkapy.raft.image import MetadataImage
 from kafkapy.raft.node import MetadataNode, MetadataSettings
 from kafkapy.wire.messages.alter_partition import AlterPartitionRequest
@@ -164,14 +165,21 @@ class Broker:
 
     def _publish(self, delta: Any, image: MetadataImage) -> None:
         self.cluster.checker.published(self.node_id, image)
-        self.replication.publish(delta, image)
-        self.wake("image")
+        if self.life.is_caught_up:
+            self.replication.publish(delta, image)
+        else:
+            self.life.image_moved(image)
 
     # Requests.
 
     def serve(self, connection: Connection, request: Any, version: int, answer: Answer) -> None:
         """A request has arrived."""
         self._take(self._handle(connection, request, version), answer, connection)
+
+    def caught_up(self, image: MetadataImage) -> None:
+        """The metadata tells of this life's registration: from now on its replicas have the roles that it tells."""
+        self.note(f"has caught up with the metadata at {image.offset}")
+        self.replication.publish(delta_between(MetadataImage(CLUSTER_ID), image), image)
 
     def _handle(self, connection: Connection, request: Any, version: int) -> Any:
         handler = HANDLERS.get(request.__class__)

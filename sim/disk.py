@@ -6,10 +6,10 @@ pages of the tail reach a real disk in any order. `kill -9` loses nothing, becau
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from kafkapy.log.filesystem import FileEntry
 from kafkapy.log.memory_files import MemoryFilesystem, _File
 
 GARBAGE_MAX = 40
@@ -93,59 +93,16 @@ class DiskRouter:
         self.disks[name] = disk
         self._by_number[disk._next_fd // DESCRIPTORS] = disk
 
-    def _at(self, path: str) -> SimulatedDisk:
-        return self.disks[path.split("/", 2)[1]]
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """Each operation is that of the disk which its first argument, a path or a descriptor, belongs to."""
+        disks, by_number = self.disks, self._by_number
 
-    def open(self, path: str) -> int:
-        return self._at(path).open(path)
+        def operation(where: str | int, *arguments: Any) -> Any:
+            if isinstance(where, str):
+                disk = disks[where.split("/", 2)[1]]
+            else:
+                disk = by_number[where // DESCRIPTORS]
+            return getattr(disk, name)(where, *arguments)
 
-    def open_existing(self, path: str) -> int:
-        return self._at(path).open_existing(path)
-
-    def lock(self, path: str) -> int | None:
-        return self._at(path).lock(path)
-
-    def exists(self, path: str) -> bool:
-        return self._at(path).exists(path)
-
-    def list(self, path: str) -> list[FileEntry]:
-        return self._at(path).list(path)
-
-    def rename(self, old: str, new: str, /) -> None:
-        self._at(old).rename(old, new)
-
-    def unlink(self, path: str, /) -> None:
-        self._at(path).unlink(path)
-
-    def make_folder(self, path: str, /) -> None:
-        self._at(path).make_folder(path)
-
-    def remove_folder(self, path: str, /) -> None:
-        self._at(path).remove_folder(path)
-
-    def sync_folder(self, path: str) -> None:
-        self._at(path).sync_folder(path)
-
-    def sync_all(self, path: str) -> None:
-        self._at(path).sync_all(path)
-
-    def _of(self, fd: int) -> SimulatedDisk:
-        return self._by_number[fd // DESCRIPTORS]
-
-    def close(self, fd: int) -> None:
-        self._of(fd).close(fd)
-
-    def pread(self, fd: int, size: int, position: int, /) -> bytes:
-        return self._of(fd).pread(fd, size, position)
-
-    def pwrite(self, fd: int, data: Any, position: int, /) -> int:
-        return self._of(fd).pwrite(fd, data, position)
-
-    def truncate(self, fd: int, size: int, /) -> None:
-        self._of(fd).truncate(fd, size)
-
-    def fsync(self, fd: int, /) -> None:
-        self._of(fd).fsync(fd)
-
-    def size(self, fd: int) -> int:
-        return self._of(fd).size(fd)
+        self.__dict__[name] = operation
+        return operation

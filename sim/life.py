@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkapy.errors import ErrorCode
 from kafkapy.raft.cluster import SUPPORTED_FEATURES
+from kafkapy.raft.image import MetadataImage
 from kafkapy.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from kafkapy.wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 
@@ -24,6 +25,9 @@ class BrokerLife:
         self.broker = broker
         self.broker_epoch = -1
         self.stopping = False
+        # Until the image has this life's registration its roles are those of a former life: a leader that was robbed of its last
+        # records by a power loss must not lead in its old epoch for a moment.
+        self.is_caught_up = False
         self._began_to_stop_us = -1
         folder = broker.logs.folders[0]
         self._request = BrokerRegistrationRequest(
@@ -57,7 +61,14 @@ class BrokerLife:
             return
         self.broker_epoch = response.broker_epoch
         self.broker.note(f"registered with broker epoch {self.broker_epoch}")
+        self.image_moved(self.broker.image)
         self._heartbeat()
+
+    def image_moved(self, image: MetadataImage) -> None:
+        """The metadata has been read up to there."""
+        if not self.is_caught_up and 0 <= self.broker_epoch <= image.offset:
+            self.is_caught_up = True
+            self.broker.caught_up(image)
 
     def _heartbeat(self) -> None:
         broker = self.broker

@@ -69,11 +69,10 @@ class QuorumModel:
     def _elect(self, winner: ModelQuorum) -> None:
         """The next epoch. Of what the old leader had in flight the first few may have reached the majority."""
         old, self.leader = self.leader, winner
-        if old is not None and old.in_flight:
-            for ticket in list(old.in_flight)[: self.dice.randrange(len(old.in_flight) + 1)]:
+        if old is not None:
+            flight = [ticket for ticket in old.in_flight if ticket.epoch == self.epoch]
+            for ticket in flight[: self.dice.randrange(len(flight) + 1)]:
                 self._append(ticket.epoch, old.node_id, ticket)
-            if old.epoch is None:
-                old.in_flight.clear()
         self.epoch += 1
         self._leaderless_since_us = self.simulation.now_us
         self.log.append(CommittedBatch(self.next_offset, self.epoch, winner.node_id, self.simulation.now_ms, ()))
@@ -188,6 +187,7 @@ class ModelQuorum:
         if leader is self and self.epoch != world.epoch:
             if self.epoch is not None:
                 self._resign()
+            self.in_flight.clear()
             self.epoch = epoch = world.epoch
             self._run_on_loop(lambda: self._listener.on_elected(epoch))
 
@@ -221,12 +221,8 @@ class ModelQuorum:
             return
         self.epoch = None
         self._run_on_loop(self._listener.on_resigned)
-        # The model decides the fate of what is in flight at the next election, so it keeps the tickets of its leader.
-        if self.world.leader is not self:
-            flight, self.in_flight = self.in_flight, deque()
-        else:
-            flight, self.in_flight = deque(self.in_flight), deque(self.in_flight)
-        for ticket in flight:
+        # The tickets stay: the model decides about their fate at the next election.
+        for ticket in self.in_flight:
             self._settle(ticket, Outcome.UNKNOWN)
 
     def _settle(self, ticket: Ticket, outcome: Outcome) -> None:
