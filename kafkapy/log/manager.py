@@ -228,14 +228,12 @@ class LogManager:
                 folder.write_log_starts()
                 folder.write_high_watermarks()
 
-    def truncate_to(self, topic_partition: TopicPartition, offset: int, now_ms: int) -> list[str]:
-        """Cut a log, after the recovery point on disk says so: else a crash between would look like damage."""
-        log = self.logs[topic_partition]
+    def before_truncation(self, topic_partition: TopicPartition, offset: int) -> None:
+        """A log is about to be cut: the recovery point on disk says so first, else a crash between would look like damage."""
         folder = self._folder_of[topic_partition]
         if folder.recovery_points.get(topic_partition, 0) > offset:
             folder.recovery_points[topic_partition] = offset
             folder.write_recovery_points()
-        return log.truncate_to(offset, now_ms)
 
     # Stopping.
 

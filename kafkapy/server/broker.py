@@ -315,6 +315,10 @@ class Broker:
         """See BrokerView."""
         self.waiting.wake(key)
 
+    def high_watermark_rose(self, partition: Partition) -> None:
+        """More of a partition that others replicate is committed: producers, consumers and coordinators wait for it."""
+        self.waiting.wake(partition)
+
     def flush(self, partition: Partition) -> None:
         """See BrokerView."""
         self.flusher.request(partition)

@@ -3,6 +3,8 @@
 It is a publisher of the metadata loader: called with each delta on the loop, in log order, before any answer that depends on it leaves. So when a
 CreateTopics is answered, the partitions are there. Logs themselves open when they are touched first, or are recovered before the
 broker says that it is ready.
+
+What is copied from or by other brokers goes through `server/replica_fetchers.py` and `server/isr_sender.py`, which a node that is alone never loads.
 """
 
 from __future__ import annotations
@@ -25,11 +27,14 @@ from kafkapy.types import TopicPartition
 
 if TYPE_CHECKING:
     from kafkapy.config.log_config import LogConfig
+    from kafkapy.log.data_folder import DataFolder
     from kafkapy.log.log import Log
     from kafkapy.raft.delta import MetadataDelta
     from kafkapy.raft.image import MetadataImage, PartitionImage
     from kafkapy.raft.topics_delta import TopicDelta
     from kafkapy.server.broker import Broker
+    from kafkapy.server.isr_sender import IsrSender
+    from kafkapy.server.replica_fetchers import ReplicaFetchers
 
 log = logging.getLogger("kafkapy.replicas")
 
@@ -45,6 +50,9 @@ class ReplicaManager:
         self._file_config = broker.config
         self._log_configs = LogConfigs(broker.config)
         self._say_full_again_ms = 0
+        self._fetchers: ReplicaFetchers | None = None
+        self._isr_sender: IsrSender | None = None
+        self._logs_are_checked = False
 
     # ---- following the metadata
 
@@ -56,6 +64,8 @@ class ReplicaManager:
             self._delete_topic(topic.name, topic.id, len(topic.partitions))
         for topic_delta in delta.topics.changed.values():
             self._change_topic(topic_delta, image)
+        if self._fetchers is not None:
+            self._fetchers.pump()
         if delta.topics.changed:
             self._broker.coordinators.topics_changed()
         if delta.topics.deleted:
@@ -70,15 +80,23 @@ class ReplicaManager:
         topic_image = image.topics.get(delta.name)
         assert topic_image is not None, "a changed topic is in the image"
         topic.partition_count = len(topic_image.partitions)
+        removed = []
         for index, partition_image in delta.changed.items():
             if self._broker.config.node_id in partition_image.replicas:
                 self._take_role(topic, index, partition_image)
+            elif index in topic.partitions:
+                removed.append(topic.partitions.pop(index))
+        if removed:
+            self._remove(removed)
 
     def _take_role(self, topic: TopicReplicas, index: int, image: PartitionImage) -> None:
         broker = self._broker
         partition = topic.partitions.get(index)
+        is_new = partition is None
         if partition is None:
             partition = topic.partitions[index] = self._new_partition(topic, index)
+        if len(image.replicas) > 1 or self._fetchers is not None:
+            self._before_role(partition, image)
         if image.leader == broker.config.node_id:
             partition.make_leader(
                 image.leader_epoch,
@@ -91,9 +109,34 @@ class ReplicaManager:
             partition.make_follower(
                 image.leader, image.leader_epoch, image.isr, image.replicas, partition_epoch=image.partition_epoch
             )
+            if image.leader >= 0 and not self._is_offline(partition):
+                self._replica_fetchers().follow(partition)
+        if is_new and len(image.replicas) > 1:
+            broker.fetch_sessions.partition_appeared(topic.name, topic.topic_id, index)
         if topic.name in INTERNAL_TOPICS:
             broker.coordinators.role_changed(partition)
         broker.wake(partition)
+
+    def _before_role(self, partition: Partition, image: PartitionImage) -> None:
+        """A leader copies from nobody and watches over its followers."""
+        leads = image.leader == self._broker.config.node_id
+        if self._fetchers is not None and (leads or image.leader < 0):
+            self._fetchers.unfollow(partition)
+        if leads:
+            if self._isr_sender is None:
+                from kafkapy.server.isr_sender import IsrSender
+
+                self._isr_sender = IsrSender(self._broker)
+            self._isr_sender.watch(partition)
+
+    def _replica_fetchers(self) -> ReplicaFetchers:
+        if self._fetchers is None:
+            from kafkapy.server.replica_fetchers import ReplicaFetchers
+
+            self._fetchers = ReplicaFetchers(self._broker)
+            if self._logs_are_checked:
+                self._fetchers.start()
+        return self._fetchers
 
     def _new_partition(self, topic: TopicReplicas, index: int) -> Partition:
         broker = self._broker
@@ -109,12 +152,18 @@ class ReplicaManager:
         broker = self._broker
         topic = broker.replicas.topics.pop(name, None)
         broker.replicas.by_id.pop(topic_id, None)
-        if topic is None:
-            return
+        if topic is not None:
+            self._remove(list(topic.partitions.values()))
+
+    def _remove(self, partitions: list[Partition]) -> None:
+        """Stop what goes on with these partitions and delete their logs: the topic is gone, or they are somewhere else now."""
+        broker = self._broker
         paths = []
-        for partition in topic.partitions.values():
+        for partition in partitions:
             partition.make_follower(-1, partition.leader_epoch, (), ())
-            if name in INTERNAL_TOPICS:
+            if self._fetchers is not None:
+                self._fetchers.unfollow(partition)
+            if partition.topic_partition.topic in INTERNAL_TOPICS:
                 broker.coordinators.role_changed(partition)
             try:
                 path = broker.logs.delete(partition.topic_partition, os.urandom(16))
@@ -170,11 +219,32 @@ class ReplicaManager:
             return
         for folder in broker.logs.folders:
             if error.path.startswith(folder.path) and folder.failure is None:
-                folder.failure = error
-                log.error("data folder %s is offline: %s", folder.path, error)
-        for topic in broker.replicas.topics.values():
-            for partition in topic.partitions.values():
-                broker.wake(partition)
+                self._take_offline(folder, error)
+
+    def _take_offline(self, folder: DataFolder, error: StorageError) -> None:
+        """A data folder has failed: its partitions answer KAFKA_STORAGE_ERROR until the controller has given them other leaders."""
+        broker = self._broker
+        folder.failure = error
+        log.error("data folder %s is offline: %s", folder.path, error)
+        for partition in broker.replicas.all_partitions():
+            if not self._is_offline(partition):
+                continue
+            if partition.opened is not None and partition.opened.failure is None:
+                partition.opened.failure = error
+            if self._fetchers is not None:
+                self._fetchers.unfollow(partition)
+            partition.tell_watchers()
+            broker.wake(partition)
+
+    def _is_offline(self, partition: Partition) -> bool:
+        """Whether the partition lies in a data folder that has failed."""
+        logs = self._broker.logs
+        name = partition.topic_partition
+        return logs.contains(name) and logs.data_folder(name).failure is not None
+
+    def offline_log_dirs(self) -> list[bytes]:
+        """The directory ids of the data folders that have failed, for the heartbeat."""
+        return [folder.directory_id for folder in self._broker.logs.folders if folder.failure is not None]
 
     # ---- starting
 
@@ -195,8 +265,14 @@ class ReplicaManager:
         """After an unclean stop: check all logs in threads, a few at a time, before anything is served."""
         broker = self._broker
         names = [name for name in broker.logs.needing_recovery() if name.topic != CLUSTER_METADATA_TOPIC]
-        if not names:
-            return
+        if names:
+            await self._recover_all(names)
+        self._logs_are_checked = True
+        if self._fetchers is not None:
+            self._fetchers.start()
+
+    async def _recover_all(self, names: list[TopicPartition]) -> None:
+        broker = self._broker
         log.info("the last stop was not clean: checking %d logs", len(names))
         limiter = trio.CapacityLimiter(
             max(1, broker.config.num_recovery_threads_per_data_dir) * len(broker.config.log_dirs)

@@ -34,6 +34,20 @@ class Slot(Protocol):
         """The wait broke: this connection alone is closed."""
 
 
+class _Nobody:
+    """The slot of a wait whose answer is for the broker itself: a timer, or something to do when a key wakes."""
+
+    def finish(self, response: Any) -> None:
+        """Nothing is to be sent."""
+
+    def fail(self, error: BaseException) -> None:
+        """Its own mistakes are logged like those of requests."""
+        log.error("a wait of the broker's own failed", exc_info=error)
+
+
+NOBODY = _Nobody()
+
+
 class Parked:
     """One wait with its slot."""
 

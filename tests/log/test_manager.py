@@ -197,7 +197,8 @@ def test_truncation_lowers_the_recovery_point_on_disk_first(tmp_path: Path) -> N
         append(get(manager), batch(2))
     get(manager).flush(NOW_MS)
     manager.write_checkpoints()
-    manager.truncate_to(NAME, 4, NOW_MS)
+    manager.before_truncation(NAME, 4)
+    get(manager).truncate_to(4, NOW_MS)
     killed(manager)
     again = started(tmp_path)
     assert get(again).log_end_offset == 4
