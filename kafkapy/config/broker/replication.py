@@ -132,6 +132,14 @@ REPLICA_KEYS = (
         "A follower that has not caught up for this long leaves the in-sync replicas.",
     ),
     ConfigKey(
+        "kafkapy.replica.lag.max.messages",
+        LONG,
+        -1,
+        READ_ONLY,
+        "A follower that lacks more records than this leaves the in-sync replicas, however short the time; -1: no such limit.",
+        honoured=True,
+    ),
+    ConfigKey(
         "replica.fetch.backoff.ms",
         INT,
         1000,
