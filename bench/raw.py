@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import selectors
+import struct
 import time
+from collections import deque
 
 from bench.peers import Peer, PeerError
-from kafkapy.client.connection import BrokerConnection, Unreachable
+from kafkapy.client.connection import BrokerConnection, Pending, Unreachable
 from kafkapy.errors import KafkaError, ProtocolError
 from kafkapy.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kafkapy.wire.messages.init_producer_id import InitProducerIdRequest
 from kafkapy.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kafkapy.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from kafkapy.wire.record_batch import set_crc
 from kafkapy.wire.records import BatchBuilder
 
 START_TIMEOUT_S = 180.0
@@ -22,6 +26,13 @@ PRODUCE_VERSION = 11
 
 # A leader that Metadata has named already may still have to hear of it.
 NOT_LED_YET = (3, 5, 6)
+
+RECORDS_PER_BATCH = 200
+REQUESTS_IN_FLIGHT = 5
+
+# The base sequence of a batch: see wire/record_batch.py.
+_SEQUENCE = struct.Struct(">i")
+_SEQUENCE_AT = 53
 
 
 class BenchError(Exception):
@@ -65,6 +76,38 @@ def produce_request(topic: str, partitions: range, batch: bytearray) -> ProduceR
     """The same batch for each of these partitions."""
     data = [PartitionProduceData(index=index, records=batch) for index in partitions]
     return ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[TopicProduceData(name=topic, partition_data=data)])
+
+
+def send_batches(peer: Peer, topic: str, count: int, *, idempotent: bool) -> float:
+    """So many requests with a batch of 200 records of 5 kB each, five in flight; the seconds until all are acknowledged."""
+    producer_id = -1
+    connection = connect(peer)
+    if idempotent:
+        # A broker may still be fetching its first ids.
+        deadline = time.monotonic() + 10
+        while producer_id < 0 and time.monotonic() < deadline:
+            producer_id = connection.request(InitProducerIdRequest()).producer_id
+    first = 0 if idempotent else -1
+    builder = BatchBuilder(producer_id=producer_id, producer_epoch=first, base_sequence=first)
+    for _ in range(RECORDS_PER_BATCH):
+        builder.append(time.time_ns() // 1_000_000, None, bytes(5_000))
+    batch = builder.build()
+    request = produce_request(topic, range(1), batch)
+    flying: deque[Pending] = deque()
+    produce_first(connection, produce_request(topic, range(1), one_record()))
+    begun = time.monotonic()
+    for number in range(count):
+        # Written and checksummed anew either way, so that both kinds cost this side the same.
+        _SEQUENCE.pack_into(batch, _SEQUENCE_AT, number * RECORDS_PER_BATCH if idempotent else -1)
+        set_crc(batch, 0, len(batch))
+        flying.append(connection.send(request, version=PRODUCE_VERSION))
+        if len(flying) == REQUESTS_IN_FLIGHT:
+            check_produced(connection.receive(flying.popleft()))
+    while flying:
+        check_produced(connection.receive(flying.popleft()))
+    seconds = time.monotonic() - begun
+    connection.close()
+    return seconds
 
 
 def produce(connection: BrokerConnection, request: ProduceRequest) -> None:
