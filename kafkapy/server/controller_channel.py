@@ -137,7 +137,9 @@ class ControllerChannel:
             asked.fail(error)
             return
         if isinstance(answer, Wait):
-            broker.waiting.park(answer, asked)
+            left_ms = max(0, int((asked.deadline - trio.current_time()) * 1000))
+            limit_ms = min(answer.deadline_ms, context.now_ms + left_ms)
+            broker.waiting.park(answer._replace(deadline_ms=limit_ms), asked)
         else:
             self.answered(asked, answer)
         broker.waiting.settle()

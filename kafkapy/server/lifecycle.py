@@ -190,6 +190,9 @@ class Lifecycle:
             if is_first and trio.current_time() - began > limit_s and not self._stopped.is_set():
                 broker.fail(StartError(f"not registered within initial.broker.registration.timeout.ms: {failure}"))
                 await trio.sleep_forever()
+            if self._wants_to_stop:
+                self._let_go.set()
+                return
             await trio.sleep(RETRY_S)
         broker.metadata.broker_epoch = answer.broker_epoch
         log.info("registered with broker epoch %d", answer.broker_epoch)
@@ -233,11 +236,11 @@ class Lifecycle:
         timeout_ms = SHUTDOWN_UNHEARD_MS if self._wants_to_stop else ATTEMPT_MS
         answer = await self._ask(request, HEARTBEAT_VERSION, timeout_ms)
         interval_s = config.broker_heartbeat_interval_ms / 1000
-        if answer is None:
+        if answer is None or answer.error_code == ErrorCode.REQUEST_TIMED_OUT:
             if self._wants_to_stop:
                 log.warning("no controller answers; stopping without handing over")
                 self._let_go.set()
-            return 0.0
+            return RETRY_S
         if answer.error_code:
             return await self._refused(ErrorCode(answer.error_code))
         self._said.clear()

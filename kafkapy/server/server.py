@@ -194,12 +194,16 @@ class Server:
 
     # ---- the end
 
-    async def stop(self) -> None:
-        """Take no new connections and requests, and let the answers that are under way leave."""
-        self.stopping = True
+    def close_listeners(self) -> None:
+        """Take no new connections."""
         for _, sock in self._sockets:
             trio.lowlevel.notify_closing(sock)
             sock.close()
+
+    async def stop(self) -> None:
+        """Take no new connections and requests, and let the answers that are under way leave."""
+        self.stopping = True
+        self.close_listeners()
         for connection in tuple(self._connections):
             connection.stop_reading()
         with trio.move_on_after(STOP_GRACE_S):

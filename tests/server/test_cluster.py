@@ -1,0 +1,93 @@
+"""Several nodes as one cluster: they find each other, share the metadata, and go on without those that die."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafkapy.errors import ErrorCode
+from kafkapy.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kafkapy.wire.messages.metadata import MetadataRequest
+from tests.support.cluster import Cluster
+
+
+def create(cluster: Cluster, node: int, name: str, partitions: int = 3) -> int:
+    """Ask this broker for a topic with as many replicas as there are brokers; the error code."""
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=-1)
+    with cluster.connected(node) as wire:
+        answer = wire.request(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7)
+    return int(answer.topics[0].error_code)
+
+
+def test_every_broker_takes_admin_requests_and_shows_their_effect(tmp_path: Path) -> None:
+    """A topic created through any of three brokers is there for the next request to the same broker."""
+    with Cluster(tmp_path) as cluster:
+        for node in cluster.broker_ids:
+            assert create(cluster, node, f"through-{node}") == ErrorCode.NONE
+            with cluster.connected(node) as wire:
+                answer = wire.request(MetadataRequest(topics=None), 12)
+            found = {topic.name: topic for topic in answer.topics}
+            partitions = found[f"through-{node}"].partitions
+            assert sorted(one.leader_id for one in partitions) == [1, 2, 3]
+            assert all(sorted(one.isr_nodes) == [1, 2, 3] for one in partitions)
+            assert [broker.node_id for broker in answer.brokers] == [1, 2, 3]
+
+
+def test_a_dead_broker_is_fenced_and_its_leaderships_move(tmp_path: Path) -> None:
+    """After a kill the others lead what the dead one led, long before its session would end; when it is back it is counted on again."""
+    with Cluster(tmp_path, config={"broker.session.timeout.ms": "60000"}) as cluster:
+        assert create(cluster, 1, "t", 6) == ErrorCode.NONE
+        victim = cluster.controller()
+        alive = next(node for node in cluster.broker_ids if node != victim)
+        cluster.kill(victim)
+
+        def moved() -> bool:
+            image = cluster.node(alive).image
+            topic = image.topics.get("t")
+            assert topic is not None
+            return image.brokers[victim].fenced and all(one.leader not in (victim, -1) for one in topic.partitions)
+
+        cluster.wait_for(moved)
+        cluster.start(victim)
+        cluster.wait_for(lambda: not cluster.node(alive).image.brokers[victim].fenced)
+
+
+def test_a_stopping_broker_hands_over_first(tmp_path: Path) -> None:
+    """A clean stop ends as a fenced broker that leads nothing, and the cluster never had a partition without a leader."""
+    with Cluster(tmp_path) as cluster:
+        assert create(cluster, 2, "t", 6) == ErrorCode.NONE
+        leaderless: list[int] = []
+
+        def watch() -> None:
+            topic = cluster.node(1).image.topics.get("t")
+            assert topic is not None
+            leaderless.extend(one.leader for one in topic.partitions if one.leader < 0)
+
+        watching = cluster.node(1)
+        original = watching.replica_manager.publish
+
+        def publish(delta: object, image: object) -> None:
+            original(delta, image)  # type: ignore[arg-type]
+            cluster.node(1).waiting.wake("watched")
+            topic = image.topics.get("t")  # type: ignore[attr-defined]
+            leaderless.extend(one.leader for one in topic.partitions if one.leader < 0)
+
+        watching.replica_manager.publish = publish  # type: ignore[method-assign]
+        cluster.stop(3)
+        cluster.wait_for(lambda: cluster.node(1).image.brokers[3].fenced)
+        topic = cluster.call(lambda: cluster.node(1).image.topics.get("t"))
+        assert topic is not None
+        assert all(one.leader in (1, 2) and 3 not in one.isr for one in topic.partitions)
+        assert leaderless == []
+
+
+@pytest.mark.parametrize("voters", [3, 2])
+def test_all_nodes_may_stop_at_once_and_come_back(tmp_path: Path, voters: int) -> None:
+    """After a stop of everything the metadata is there again."""
+    with Cluster(tmp_path, voters=voters) as cluster:
+        assert create(cluster, 1, "kept") == ErrorCode.NONE
+        cluster.stop(1, 2, 3)
+        cluster.start(1, 2, 3)
+        for node in (1, 2, 3):
+            assert cluster.call(lambda node=node: cluster.node(node).image.topics.get("kept")) is not None  # type: ignore[misc]
