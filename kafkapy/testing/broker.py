@@ -7,24 +7,18 @@ and outlives `stop()`/`kill()` + `start()` within the block either way.
 
 from __future__ import annotations
 
-import contextlib
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any, Self
 
 from kafkapy.client.client import Client
 from kafkapy.errors import ErrorCode, KafkaError, StartError
+from kafkapy.testing.process import START_TIMEOUT_S, STOP_TIMEOUT_S, ProcessRunner
 
 HOST = "127.0.0.1"
-START_TIMEOUT_S = 30.0
-# A stop writes the indexes of every partition that was written to: ten thousand of them take their time.
-STOP_TIMEOUT_S = 60.0
 
 
 class Broker:
@@ -45,7 +39,7 @@ class Broker:
         self.port = port
         self._own_folder = data_dir is None
         self.data_dir = Path(data_dir) if data_dir is not None else Path(tempfile.mkdtemp(prefix="kafkapy-test-"))
-        self._runner: _ThreadRunner | _ProcessRunner | None = None
+        self._runner: _ThreadRunner | ProcessRunner | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -68,7 +62,11 @@ class Broker:
         """Start, or start again after `stop` or `kill` on the same data and port."""
         assert self._runner is None, "the broker runs already"
         settings = {"listeners": f"PLAINTEXT://{HOST}:{self.port}", "log.dirs": str(self.data_dir), **self.config}
-        runner = _ProcessRunner(settings) if self.process else _ThreadRunner(settings)
+        runner = (
+            ProcessRunner([f"--set={key}={value}" for key, value in settings.items()])
+            if self.process
+            else _ThreadRunner(settings)
+        )
         self._runner = runner
         try:
             self.port = runner.start()
@@ -84,7 +82,7 @@ class Broker:
 
     def kill(self) -> None:
         """SIGKILL, in the middle of whatever it does; only with process=True."""
-        assert isinstance(self._runner, _ProcessRunner), "only a broker in its own process can be killed"
+        assert isinstance(self._runner, ProcessRunner), "only a broker in its own process can be killed"
         runner, self._runner = self._runner, None
         runner.kill()
 
@@ -109,13 +107,13 @@ class Broker:
     @property
     def pid(self) -> int:
         """The broker's process; only with process=True."""
-        assert isinstance(self._runner, _ProcessRunner), "a broker in a thread has no process of its own"
+        assert isinstance(self._runner, ProcessRunner), "a broker in a thread has no process of its own"
         return self._runner.pid
 
     @property
     def log_lines(self) -> list[str]:
         """What the broker has logged; only with process=True."""
-        assert isinstance(self._runner, _ProcessRunner), "a broker in a thread logs to this process"
+        assert isinstance(self._runner, ProcessRunner), "a broker in a thread logs to this process"
         return self._runner.lines
 
     def client(self, **options: Any) -> Client:
@@ -184,68 +182,3 @@ class _ThreadRunner:
             self._failure = failure
         finally:
             self._ready.set()
-
-
-class _ProcessRunner:
-    """The command `kafkapy start` in a process of its own."""
-
-    def __init__(self, settings: Mapping[str, str]) -> None:
-        self._settings = settings
-        self._process: subprocess.Popen[str] | None = None
-        self._reader: threading.Thread | None = None
-        self._ready = threading.Event()
-        self._port = 0
-        self.lines: list[str] = []
-
-    @property
-    def pid(self) -> int:
-        assert self._process is not None
-        return self._process.pid
-
-    def start(self) -> int:
-        command = [sys.executable, "-m", "kafkapy", "start", "--log-format", "json"]
-        for key, value in self._settings.items():
-            command += ["--set", f"{key}={value}"]
-        self._process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-        assert self._process.stderr is not None
-        self._reader = threading.Thread(target=self._read, args=(self._process.stderr,), daemon=True)
-        self._reader.start()
-        self._ready.wait(START_TIMEOUT_S)
-        if not self._port:
-            self.kill()
-            raise StartError("the broker did not come up:\n" + "\n".join(self.lines[-20:]))
-        return self._port
-
-    def _read(self, stream: IO[str]) -> None:
-        import json
-
-        for line in stream:
-            self.lines.append(line.rstrip())
-            if not self._port and '"listen"' in line:
-                with contextlib.suppress(ValueError):
-                    self._port = int(json.loads(line)["listen"].split(",")[0].rpartition(":")[2])
-                    self._ready.set()
-        self._ready.set()
-
-    def stop(self) -> None:
-        assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
-        try:
-            code = self._process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            raise RuntimeError("the broker did not stop:\n" + "\n".join(self.lines[-20:])) from None
-        self._close()
-        if code != 0:
-            raise RuntimeError(f"the broker ended with status {code}:\n" + "\n".join(self.lines[-20:]))
-
-    def kill(self) -> None:
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-        self._close()
-
-    def _close(self) -> None:
-        assert self._process is not None and self._reader is not None and self._process.stderr is not None
-        self._reader.join()
-        self._process.stderr.close()
