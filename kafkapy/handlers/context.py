@@ -55,6 +55,7 @@ class BrokerView(Protocol):
     fetch_sessions: FetchSessions
     producer_ids: ProducerIds
     metadata: MetadataNode
+    topics_under_way: set[str]  # asked of the controller, by name, because a client has named them
 
     @property
     def controller_channel(self) -> ControllerChannel:

@@ -18,11 +18,14 @@ from kafkapy.wire.header import skip_header_tags
 
 if TYPE_CHECKING:
     from kafkapy.handlers.context import RequestContext
+    from kafkapy.wire.messages.envelope import EnvelopeRequest
 
 Handle = Callable[["RequestContext", Any], Any]
 
 # How long an answer is held back until this broker has read what the controller has committed.
 CATCH_UP_MS = 1_000
+
+ENVELOPE_VERSION = 0
 
 _HEADER = struct.Struct(">hhi")
 
@@ -73,19 +76,9 @@ def forward(
     finish: Callable[[Any], Any] = lambda response: response,
 ) -> Wait:
     """Have the controller answer. Where nobody does, `handle` refuses as somebody who is not the controller."""
-    from kafkapy.wire.messages.envelope import EnvelopeRequest
-
     broker = context.broker
     forwarded = Forwarded()
     version = context.api_version
-    name = (context.client_id or "").encode()
-    header = _HEADER.pack(api.key, version, 0) + struct.pack(">h", len(name)) + name
-    tags = b"\0" if api.request_header_version(version) >= 2 else b""
-    envelope = EnvelopeRequest(
-        request_data=header + tags + request.encode(version),
-        request_principal=ANONYMOUS,
-        client_host_address=_address(context.connection.client_host),
-    )
 
     def done(answer: Any) -> None:
         forwarded.answered = True
@@ -101,7 +94,8 @@ def forward(
         broker.wake(forwarded)
 
     timeout_ms = broker.config.request_timeout_ms
-    broker.controller_channel.ask(envelope, 0, done, timeout_ms)
+    envelope = _seal(context, api, version, request)
+    broker.controller_channel.ask(envelope, ENVELOPE_VERSION, done, timeout_ms)
     limit_ms = context.now_ms + timeout_ms + 2 * CATCH_UP_MS
 
     def again(expired: bool) -> Any:
@@ -114,6 +108,33 @@ def forward(
         return finish(forwarded.response)
 
     return Wait((forwarded, METADATA_CHANGED), limit_ms, again)
+
+
+def forward_own(
+    context: RequestContext, request: Any, version: int, done: Callable[[Any], None], timeout_ms: int
+) -> None:
+    """Have the controller answer a request that this broker makes for its client; `done` gets the answer or None."""
+    api = API_BY_KEY[request.SCHEMA.key]
+
+    def opened(answer: Any) -> None:
+        failed = answer is None or answer.error_code or answer.response_data is None
+        done(None if failed else _open(api, version, answer.response_data))
+
+    envelope = _seal(context, api, version, request)
+    context.broker.controller_channel.ask(envelope, ENVELOPE_VERSION, opened, timeout_ms)
+
+
+def _seal(context: RequestContext, api: Api, version: int, request: Any) -> EnvelopeRequest:
+    from kafkapy.wire.messages.envelope import EnvelopeRequest
+
+    name = (context.client_id or "").encode()
+    header = _HEADER.pack(api.key, version, 0) + struct.pack(">h", len(name)) + name
+    tags = b"\0" if api.request_header_version(version) >= 2 else b""
+    return EnvelopeRequest(
+        request_data=header + tags + request.encode(version),
+        request_principal=ANONYMOUS,
+        client_host_address=_address(context.connection.client_host),
+    )
 
 
 def _open(api: Api, version: int, data: bytes) -> Any:

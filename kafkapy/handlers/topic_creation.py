@@ -6,12 +6,18 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafkapy.errors import ErrorCode, KafkaError
-from kafkapy.handlers.wait import Wait
+from kafkapy.handlers.forwarding import forward_own
+from kafkapy.handlers.wait import METADATA_CHANGED, Wait
 from kafkapy.raft.controller import ticket_error
 from kafkapy.raft.quorum import Outcome
 from kafkapy.raft.topic_names import INTERNAL_TOPICS
 from kafkapy.raft.topics import create_topics
-from kafkapy.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kafkapy.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 
 if TYPE_CHECKING:
     from kafkapy.config.broker_config import BrokerConfig
@@ -19,16 +25,22 @@ if TYPE_CHECKING:
 
 # Kafka's own time for a forwarded creation.
 CREATION_TIMEOUT_MS = 30_000
+CREATE_TOPICS_VERSION = 7
 
 
 def create_missing_topics(
     context: RequestContext, names: list[str], respond: Callable[[dict[str, ErrorCode]], Any]
 ) -> Any:
-    """Create these topics if the broker allows it, then answer; `respond` gets the codes of those that were refused."""
+    """Create these topics if the broker allows it, then answer; `respond` gets the codes of those that were refused.
+
+    The answer leaves when this broker knows the topics, because it tells who leads them.
+    """
     broker = context.broker
     wanted = [name for name in names if broker.config.auto_create_topics_enable or name in INTERNAL_TOPICS]
-    if not wanted or not broker.controller.is_active:
+    if not wanted:
         return respond({})
+    if not broker.controller.is_active:
+        return _have_created(context, wanted, respond)
     request = CreateTopicsRequest(topics=[creatable(broker.config, name) for name in wanted])
     try:
         controller = broker.controller
@@ -36,12 +48,7 @@ def create_missing_topics(
         ticket = controller.submit(decision, context.now_ms)
     except KafkaError as error:
         return respond(dict.fromkeys(wanted, error.code))
-    # Somebody else may have been faster: then the topic is simply there.
-    errors = {
-        topic.name: ErrorCode(topic.error_code)
-        for topic in decision.response.topics
-        if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
-    }
+    errors = _refusals(decision.response)
     if ticket is None:
         return respond(errors)
 
@@ -52,6 +59,46 @@ def create_missing_topics(
         return respond(errors if failure is None else dict.fromkeys(wanted, ErrorCode.LEADER_NOT_AVAILABLE))
 
     return Wait((ticket,), context.now_ms + CREATION_TIMEOUT_MS, again)
+
+
+def _have_created(context: RequestContext, wanted: list[str], respond: Callable[[dict[str, ErrorCode]], Any]) -> Wait:
+    """The same, where another node is the active controller. Topics that are on their way already are not asked for again."""
+    broker = context.broker
+    under_way = broker.topics_under_way
+    asked = [name for name in wanted if name not in under_way]
+    answers: dict[str, ErrorCode] = {}
+
+    def done(response: CreateTopicsResponse | None) -> None:
+        under_way.difference_update(asked)
+        if response is None:
+            answers.update(dict.fromkeys(asked, ErrorCode.LEADER_NOT_AVAILABLE))
+        else:
+            answers.update(_refusals(response))
+        broker.wake(METADATA_CHANGED)
+
+    if asked:
+        under_way.update(asked)
+        topics = [creatable(broker.config, name) for name in asked]
+        request = CreateTopicsRequest(topics=topics, timeout_ms=CREATION_TIMEOUT_MS)
+        forward_own(context, request, CREATE_TOPICS_VERSION, done, CREATION_TIMEOUT_MS)
+
+    def again(expired: bool) -> Any:
+        image = broker.image
+        missing = [name for name in wanted if name not in answers and image.topics.get(name) is None]
+        if missing and not expired:
+            return None
+        return respond({**answers, **dict.fromkeys(missing, ErrorCode.LEADER_NOT_AVAILABLE)})
+
+    return Wait((METADATA_CHANGED,), context.now_ms + CREATION_TIMEOUT_MS, again)
+
+
+def _refusals(response: CreateTopicsResponse) -> dict[str, ErrorCode]:
+    """What could not be created. Somebody else may have been faster: then the topic is simply there."""
+    return {
+        topic.name: ErrorCode(topic.error_code)
+        for topic in response.topics
+        if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+    }
 
 
 def creatable(config: BrokerConfig, name: str) -> CreatableTopic:

@@ -90,6 +90,7 @@ class Broker:
         self.port = 0
         # Drawn anew in every life, so that two nodes with one id are noticed.
         self.incarnation_id = os.urandom(16)
+        self.topics_under_way: set[str] = set()
         self.voter_links: VoterLinks | None = None
         self.cluster: Membership | None = None
         self.metadata: MetadataNode

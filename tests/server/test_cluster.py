@@ -8,7 +8,7 @@ import pytest
 
 from kafkapy.errors import ErrorCode
 from kafkapy.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from kafkapy.wire.messages.metadata import MetadataRequest
+from kafkapy.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.cluster import Cluster
 
 
@@ -91,3 +91,14 @@ def test_all_nodes_may_stop_at_once_and_come_back(tmp_path: Path, voters: int) -
         cluster.start(1, 2, 3)
         for node in (1, 2, 3):
             assert cluster.call(lambda node=node: cluster.node(node).image.topics.get("kept")) is not None  # type: ignore[misc]
+
+
+def test_a_topic_that_a_client_names_is_created_through_any_broker(tmp_path: Path) -> None:
+    """The answer to Metadata has the new topic with its leaders, also from a broker that must ask the controller for it."""
+    with Cluster(tmp_path) as cluster:
+        for node in cluster.broker_ids:
+            asked = [MetadataRequestTopic(name=f"new-{node}")]
+            with cluster.connected(node) as wire:
+                answer = wire.request(MetadataRequest(topics=asked, allow_auto_topic_creation=True), 12)
+            assert [(topic.name, topic.error_code) for topic in answer.topics] == [(f"new-{node}", ErrorCode.NONE)]
+            assert all(one.leader_id > 0 for one in answer.topics[0].partitions)
