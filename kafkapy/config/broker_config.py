@@ -138,6 +138,7 @@ class BrokerConfig:
     controller_socket_timeout_ms: int
     controller_quorum_voters: Mapping[int, tuple[str, int]]
     controller_quorum_bootstrap_servers: tuple[tuple[str, int], ...]
+    kafkapy_quorum_secret: str | None
     controller_quorum_election_timeout_ms: int
     controller_quorum_fetch_timeout_ms: int
     controller_quorum_request_timeout_ms: int

@@ -93,6 +93,10 @@ class Journal:
             if position < len(self.entries):
                 if self.entries[position].term == term:
                     return
+                if index <= self.commit_index:
+                    raise ValueError(
+                        f"entry {index} of term {term} contradicts a committed one of {self.entries[position].term}"
+                    )
                 del self.entries[position:]
                 self._write(_TRUNCATE.pack(b"T", index))
         self.entries.append(Entry(command, index, term))

@@ -1,19 +1,10 @@
-"""The quorum on pysyncobj: the only module that knows it, and the only thread in raft/.
+"""The quorum on pysyncobj, in a thread of its own: what is proposed goes in, what is committed comes out.
 
-pysyncobj elects and replicates; everything on which durability or safety hangs is ours and plugged in where it lets us:
-
-    journal        `_JournalSeam` around journal.py, in place of `createJournal`     fsync before anything is acknowledged, CRC, atomic trim
-    snapshot       serializer, deserializer, serializeChecker (public)               made off this thread and off the loop, no pickle
-    apply          `_SyncObj__doApplyCommand` (private name)                         our entries, errors stop the voter
-    transport      transportClass (public), a subclass of `VoterTransport`           sync before acks, stale acks and strangers' verbs dropped
-    pickle         the module's name `pickle`                                        replaced by one that refuses
-
-The module is pinned to 0.3.17 and tests/raft/test_syncobj_seams.py fails when a seam moves. The patches are made on a private copy of the module, so
-another user of pysyncobj in this process keeps the original.
-
-The thread: a loop of hand over, tick, look for failures. With one voter a proposal is written, synced and committed within two ticks that follow
-each other at once, and the thread sleeps in poll for the rest of the time. All proposals that come in while one is being synced go into one entry, so
-they share the next sync. What comes out is queued and drained on the loop's thread in log order, one `run_on_loop` for many batches.
+What pysyncobj is used for and what is replaced in it stands in `syncobj_seams.py`; this is the thread around it: a loop of receive, hand over, tick,
+sync, sleep. With one voter a proposal is written, synced and committed within two ticks that follow each other at once. With several the leader syncs
+while its message is on the way to the followers, so a commit takes about one sync and one round trip. All proposals that come in while one is being
+synced go into one entry, so they share the next sync. What comes out is queued and drained on the loop's thread in log order, one `run_on_loop` for
+many batches; messages to other voters go the same way, since the loop has the sockets (server/voter_links.py).
 
 Never used: @replicated, setCodeVersion, forwarded commands, readonly nodes, utility verbs, membership changes: each has a way to lose or to repeat
 a change. Feature levels and membership are records.
@@ -21,41 +12,80 @@ a change. Feature levels and membership are records.
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import os
+import random
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from functools import cache, partial
-from types import ModuleType
-from typing import Any
+from enum import Enum
+from functools import partial
+from typing import Any, Protocol
 
+from kafkapy.raft import voter_messages
 from kafkapy.raft.entries import JOURNAL_NAME, SNAPSHOT_NAME, LogEnd, SnapshotFile, encode_batches, encode_claim
 from kafkapy.raft.journal import Entry, Journal
 from kafkapy.raft.quorum import CommittedBatch, Outcome, QuorumListener, RunOnLoop, SnapshotPosition, Ticket
+from kafkapy.raft.syncobj_seams import (
+    ENTRY_BYTES_MAX,
+    LEADER,
+    Dice,
+    SnapshotSeam,
+    load_core,
+    make_voter,
+    transport_class,
+)
+from kafkapy.raft.voter_elections import Elections
 
 log = logging.getLogger(__name__)
-
-PINNED_VERSION = "0.3.17"
-LEADER = 2
 
 # Entries in flight. One is being synced while the next is gathered; more would only make the entries smaller.
 ENTRIES_IN_FLIGHT_MAX = 2
 ENTRY_TICKETS_MAX = 1000
-ENTRY_BYTES_MAX = 256 * 1024
+ENTRY_BYTES = 256 * 1024
 
 # One voter has nobody to wait for: it stands for election after some milliseconds, and nothing it does needs a clock afterwards.
 SINGLE_VOTER_TIMING = {"appendEntriesPeriod": 0.002, "raftMinTimeout": 0.0065, "raftMaxTimeout": 0.007}
-VOTERS_TIMING = {"appendEntriesPeriod": 0.1, "raftMinTimeout": 0.5, "raftMaxTimeout": 1.0}
-LEADER_FALLBACK_S = 1.5
+NEVER_S = 1e9
+# The core's own election timeouts are not used with several voters: see voter_elections.py.
+VOTERS_TIMING = {
+    "appendEntriesPeriod": 0.2,
+    "leaderFallbackTimeout": 1.2,
+    "raftMinTimeout": NEVER_S,
+    "raftMaxTimeout": 2 * NEVER_S,
+    "connectionTimeout": 2 * NEVER_S,
+}
 TICK_ELECTION_S = 0.002
 TICK_SINGLE_VOTER_S = 0.5
-TICK_VOTERS_S = 0.05
+TICK_VOTERS_S = 1.0
 
-# Above the largest entry, so that the core never cuts one into pickled pieces.
-APPEND_BYTES_MAX = 64 * 1024 * 1024
+
+class LinkState(Enum):
+    """What this node sees of another voter."""
+
+    CONNECTED = "connected"
+    REFUSED = "refused"  # nobody listens there: the process has ended, or has not begun
+    SILENT = "silent"  # no answer, or not yet asked
+
+
+class VoterNetwork(Protocol):
+    """The links to the other voters. Everything on the loop's thread, unless it says otherwise."""
+
+    def opened(self) -> None:
+        """The journal is there: from now on others may be talked to."""
+
+    def send(self, node_id: int, payload: bytes) -> None:
+        """Send a message; without a link it is dropped."""
+
+    def backlog_bytes(self, node_id: int) -> int:
+        """How much of what was sent waits for a slow peer. On any thread."""
+
+    def link_state(self, node_id: int) -> LinkState:
+        """See LinkState."""
+
+    def caught_up(self) -> None:
+        """This voter, which doesn't count yet, has everything that is committed."""
 
 
 class SyncObjQuorum:
@@ -66,21 +96,28 @@ class SyncObjQuorum:
         directory: str,
         node_id: int,
         other_voters: Iterable[int] = (),
-        transport_class: Callable[..., Any] | None = None,
         snapshot_bytes: int = 20 * 1024 * 1024,
         snapshot_interval_s: float = 3600.0,
         wall_clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        clock: Callable[[], float] = time.monotonic,
+        dice: Dice | None = None,
     ) -> None:
         self.directory = directory
         self.node_id = node_id
-        self.other_voters = tuple(other_voters)
+        self.other_voters = tuple(sorted(other_voters))
         self.snapshot_path = os.path.join(directory, SNAPSHOT_NAME)
-        self._transport_class = transport_class
+        # See Quorum. Written by the quorum's thread, read anywhere.
+        self.leader_id = -1
+        self.network: VoterNetwork | None = None
         self._snapshot_bytes = snapshot_bytes
         self._snapshot_interval_s = snapshot_interval_s
         self._wall_clock_ms = wall_clock_ms
+        self._clock = clock
+        self._dice: Any = dice
         # Shared by the two threads; every one of these operations is atomic.
         self._pending: deque[Ticket] = deque()
+        self._inbox: deque[Callable[[], None]] = deque()
+        self._outbox: deque[tuple[int, bytes]] = deque()
         self._deliveries: deque[Callable[[], None]] = deque()
         self._drain_is_due = False
         self._awake = False
@@ -92,14 +129,19 @@ class SyncObjQuorum:
         self._claim = b""
         self._epoch: int | None = None
         self._unsaved_bytes = 0
-        self._snapshot_time = time.monotonic()
-        self._snapshot_state = 0
+        self._snapshot_time = clock()
         self._snapshot_thread: threading.Thread | None = None
         self._failure: BaseException | None = None
+        self._wake_lock = threading.Lock()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._thread = threading.Thread(target=self._run, name="kafkapy-quorum", daemon=True)
 
     # The loop's side.
+
+    def join(self, network: VoterNetwork, is_member: bool) -> None:
+        """Say how the other voters are reached, and whether this one votes and counts from the start. Before `start`."""
+        self.network = network
+        self._is_member_at_start = is_member
 
     def start(self, listener: QuorumListener, run_on_loop: RunOnLoop) -> None:
         """Begin in a thread of its own. `run_on_loop` is called from that thread and must not raise when the loop has ended."""
@@ -116,6 +158,30 @@ class SyncObjQuorum:
         self._pending.append(ticket)
         self._wake()
 
+    def link_state(self, node_id: int) -> LinkState:
+        """What this node sees of another voter."""
+        return LinkState.SILENT if self.network is None else self.network.link_state(node_id)
+
+    def link_up(self, node_id: int, is_member: bool) -> None:
+        """A voter can be reached; whether it votes and counts is what it said of itself."""
+        self._hear(partial(self._on_link_up, node_id, is_member))
+
+    def link_down(self, node_id: int) -> None:
+        """A link has broken."""
+        self._hear(partial(self._on_link_down, node_id))
+
+    def link_refused(self, node_id: int) -> None:
+        """Nobody listens where a voter should be, so its process has ended."""
+        self._hear(lambda: self._elections.refused(node_id))
+
+    def receive(self, node_id: int, payload: bytes) -> None:
+        """A voter says something. Raises ProtocolError where that cannot be read."""
+        self._hear(partial(self._on_message, node_id, voter_messages.decode(payload)))
+
+    def become_member(self) -> None:
+        """From now on this voter votes and counts; that it does has been written down."""
+        self._hear(self._on_member)
+
     def stop(self) -> None:
         """Stop the thread and wait for it: at most one sync, or the snapshot that is being written."""
         self._stopping = True
@@ -124,17 +190,28 @@ class SyncObjQuorum:
             self._thread.join()
         if self._snapshot_thread is not None:
             self._snapshot_thread.join()
-        write, self._wake_write = self._wake_write, -1
-        os.close(write)
-        os.close(self._wake_read)
+        with self._wake_lock:
+            os.close(self._wake_write)
+            os.close(self._wake_read)
+            self._wake_write = -1
+
+    def _hear(self, event: Callable[[], None]) -> None:
+        self._inbox.append(event)
+        self._wake()
 
     def _wake(self) -> None:
-        if not self._awake and self._wake_write >= 0:
-            self._awake = True
-            os.write(self._wake_write, b"w")
+        if not self._awake:
+            with self._wake_lock:
+                if self._wake_write >= 0:
+                    self._awake = True
+                    os.write(self._wake_write, b"w")
 
     def _drain(self) -> None:
         self._drain_is_due = False
+        while self._outbox:
+            node_id, payload = self._outbox.popleft()
+            assert self.network is not None
+            self.network.send(node_id, payload)
         while self._deliveries:
             self._deliveries.popleft()()
 
@@ -142,7 +219,7 @@ class SyncObjQuorum:
         """On the loop, right behind the batches that the snapshot covers: the image is exactly the one to write."""
         write = self._listener.on_snapshot_due(position)
         if write is None:
-            self._snapshot_state = _pysyncobj().SERIALIZER_STATE.FAILED
+            self._snapshots.finished(success=False)
             return
         self._snapshot_thread = threading.Thread(
             target=self._write_snapshot, args=(write, last, prev, position), name="kafkapy-snapshot"
@@ -152,13 +229,12 @@ class SyncObjQuorum:
     # The snapshot's thread.
 
     def _write_snapshot(self, write: Callable[[], bytes], last: Entry, prev: Entry, position: SnapshotPosition) -> None:
-        states = _pysyncobj().SERIALIZER_STATE
         try:
             SnapshotFile(last, prev, position, write()).write(self.snapshot_path)
-            self._snapshot_state = states.SUCCESS
+            self._snapshots.finished(success=True)
         except Exception:
             log.exception("cannot write a snapshot of the metadata; the journal is kept, the next attempt comes later")
-            self._snapshot_state = states.FAILED
+            self._snapshots.finished(success=False)
         if not self._stopping:
             self._wake()
 
@@ -173,22 +249,38 @@ class SyncObjQuorum:
         except BaseException as error:
             log.critical("the metadata quorum has stopped", exc_info=True)
             self._tell(partial(self._listener.on_failure, error))
+        self.leader_id = -1
         self._resign()
 
     def step(self, may_sleep: bool = True) -> None:
-        """One tick of the core: what is on disk is committed and applied, what was proposed is written. Then it sleeps until there is more."""
-        sleep_s = self._hand_over()
-        self._raft.doTick(sleep_s if may_sleep else 0.0)
+        """Take what has come, commit and apply what is on enough disks, send and write what was proposed. Then sleep until there is more."""
+        raft = self._raft
+        self._awake = False
+        while self._inbox:
+            self._inbox.popleft()()
+        self._hand_over()
+        if self.other_voters:
+            self._elections.tick()
+            raft.doTick(0.0)
+            # What was sent is on its way while this disk is at work.
+            self._journal.sync()
+            self.leader_id = self._elections.leader_id
+        else:
+            raft.doTick(0.0)
+            self.leader_id = self.node_id if self._leading else -1
         if self._failure is not None:
             raise self._failure
+        if may_sleep:
+            raft._poller.poll(self._sleep_s())
 
     def close(self) -> None:
         """Sync and close the journal."""
         self._raft.destroy()
+        self._snapshots.close()
 
     def open(self) -> None:
         """Read what is on disk and build the core around it."""
-        module = _pysyncobj()
+        core = load_core(self._clock, self._dice)
         keep_from = 0
         if os.path.exists(self.snapshot_path):
             snapshot = SnapshotFile.read(self.snapshot_path)
@@ -196,61 +288,66 @@ class SyncObjQuorum:
             keep_from = snapshot.prev.log_index
         self._journal = Journal(os.path.join(self.directory, JOURNAL_NAME), keep_from)
         self._unsaved_bytes = sum(len(entry.command) for entry in self._journal.entries)
-        configuration = module.SyncObjConf(
-            autoTick=False,
-            appendEntriesUseBatch=not self.other_voters,  # With one voter nothing is sent, and the core opens no pipe of its own.
-            appendEntriesBatchSizeBytes=APPEND_BYTES_MAX,
-            leaderFallbackTimeout=LEADER_FALLBACK_S,
-            journalFile=_journal_seam()(self._journal),
-            fullDumpFile=self.snapshot_path,
-            useFork=False,
-            serializer=self._serialize,
-            deserializer=self._deserialize,
-            serializeChecker=self._check_snapshot,
-            logCompactionMinEntries=1 << 62,  # It is asked for by name: `forceLogCompaction`.
-            logCompactionMinTime=1e12,
-            onStateChanged=self._on_state_changed,
-            **(VOTERS_TIMING if self.other_voters else SINGLE_VOTER_TIMING),
+        self._snapshots = SnapshotSeam(
+            self.snapshot_path, self._snapshot_asked, self._read_snapshot, self._may_install, self._backlog_bytes
         )
-        node = module.Node
-        raft = _voter_class()(
-            self._apply,
-            node(str(self.node_id)),
-            [node(str(voter)) for voter in self.other_voters],
-            configuration,
-            transportClass=self._transport_class or voter_transport(),
+        raft = make_voter(
+            core,
+            node_id=self.node_id,
+            other_voters=self.other_voters,
+            apply=self._apply,
+            transport=self._make_transport,
+            journal=self._journal,
+            snapshots=self._snapshots,
+            on_state_changed=self._on_state_changed,
+            timing=VOTERS_TIMING if self.other_voters else SINGLE_VOTER_TIMING,
         )
         raft._poller.subscribe(self._wake_read, self._on_wake, 1)
         self._raft = raft
+        if self.other_voters:
+            self._elections = Elections(raft, self._deliver, self.other_voters, self._clock, self._dice or random)
+            self._elections.is_member = self._is_member_at_start
+            assert self.network is not None, "several voters need links"
+            self._tell(self.network.opened)
 
-    def _hand_over(self) -> float:
-        """Give the core what was proposed and tell how long its next tick may sleep."""
+    def _make_transport(self, *arguments: Any) -> Any:
+        self._transport = transport_class()(*arguments)
+        self._transport.deliver = self._deliver
+        return self._transport
+
+    def _sleep_s(self) -> float:
+        """Until a clock has something to say; everything else wakes."""
         raft = self._raft
-        self._awake = False
-        handed_over = False
+        if self.other_voters:
+            due = raft.next_heartbeat if raft.state == LEADER else self._elections.deadline
+            return max(0.0, min(due - self._clock(), TICK_VOTERS_S))
+        if self._journal.entries[-1].log_index > raft.raftCommitIndex:
+            return 0.0
+        return TICK_SINGLE_VOTER_S if self._epoch is not None else TICK_ELECTION_S
+
+    def _hand_over(self) -> None:
+        """Give the core what was proposed."""
+        raft = self._raft
         while self._pending and len(self._in_flight) < ENTRIES_IN_FLIGHT_MAX:
             tickets = self._gather()
             if tickets:
                 self._in_flight.append(tickets)
                 raft._applyCommand(encode_batches(tickets[0].epoch, tickets), None)
-                handed_over = True
-        if self._unsaved_bytes and self._snapshot_state == 0 and raft.isReady() and self._snapshot_is_due():
+        snapshots = self._snapshots
+        is_idle = self._unsaved_bytes and snapshots.state == snapshots.NOT_SERIALIZING
+        if is_idle and self._snapshot_is_due() and raft.isReady():
             raft.forceLogCompaction()
-        if self.other_voters:
-            return TICK_VOTERS_S
-        if handed_over or self._journal.entries[-1].log_index > raft.raftCommitIndex:
-            return 0.0
-        return TICK_SINGLE_VOTER_S if self._epoch is not None else TICK_ELECTION_S
 
     def _gather(self) -> list[Ticket]:
         """As many proposals as one entry may hold; those of another epoch are turned away."""
         tickets: list[Ticket] = []
         size = 0
-        while self._pending and len(tickets) < ENTRY_TICKETS_MAX and size < ENTRY_BYTES_MAX:
+        while self._pending and len(tickets) < ENTRY_TICKETS_MAX and size < ENTRY_BYTES:
             ticket = self._pending.popleft()
             if ticket.epoch == self._epoch:
                 tickets.append(ticket)
                 size += sum(map(len, ticket.records))
+                assert size < ENTRY_BYTES_MAX, "a decision larger than any message"
             else:
                 self._settle(ticket, Outcome.NOT_CONTROLLER)
         return tickets
@@ -259,11 +356,13 @@ class SyncObjQuorum:
         os.read(self._wake_read, 4096)
 
     def _on_state_changed(self, old: int, new: int) -> None:
+        log.debug("term %d: %s", self._raft.raftCurrentTerm, ("follower", "candidate", "leader")[new])
         if new == LEADER:
             self._leading = True
             self._claim = os.urandom(8)
             self._raft._applyCommand(encode_claim(self.node_id, self._claim, self._wall_clock_ms()), None)
         elif self._leading:
+            self._raft.forget_commands()
             self._resign()
 
     def _resign(self) -> None:
@@ -316,9 +415,62 @@ class SyncObjQuorum:
 
     def _tell(self, delivery: Callable[[], None]) -> None:
         self._deliveries.append(delivery)
+        self._drain_soon()
+
+    def _drain_soon(self) -> None:
         if not self._drain_is_due:
             self._drain_is_due = True
             self._run_on_loop(self._drain)
+
+    # The other voters, on the quorum's thread.
+
+    def _deliver(self, node_id: int, message: voter_messages.Message) -> None:
+        if message["type"] == "response_vote":
+            self._elections.voted()
+        self._outbox.append((node_id, voter_messages.encode(message)))
+        self._drain_soon()
+
+    def _on_link_up(self, node_id: int, is_member: bool) -> None:
+        self._elections.link_up(node_id, is_member)
+        self._transport.learners = self._elections.learners
+        self._transport.connected(node_id)
+
+    def _on_link_down(self, node_id: int) -> None:
+        self._elections.link_down(node_id)
+        self._transport.disconnected(node_id)
+
+    def _on_member(self) -> None:
+        self._elections.is_member = True
+
+    def _on_message(self, node_id: int, message: voter_messages.Message) -> None:
+        verb, elections, raft = message["type"], self._elections, self._raft
+        if verb in ("pre_vote", "pre_vote_answer"):
+            elections.receive(node_id, message)
+        elif verb == "member":
+            elections.learners.discard(node_id)
+        elif verb == "caught_up":
+            if message["term"] == raft.raftCurrentTerm and message["index"] <= raft.last_entry.log_index:
+                assert self.network is not None
+                self._tell(self.network.caught_up)
+        elif verb != "request_vote" or elections.is_member:
+            self._transport.receive(node_id, message)
+            if verb == "append_entries" and message["term"] == raft.raftCurrentTerm:
+                elections.heard_leader()
+            elif verb == "next_node_idx" and node_id in elections.learners:
+                self._look_after_learner(node_id, message)
+
+    def _look_after_learner(self, node_id: int, message: voter_messages.Message) -> None:
+        """Tell it once it has everything that is committed, something of this term included: then no vote that it forgot can hurt any more."""
+        raft = self._raft
+        index = raft.raftCommitIndex
+        if raft.state != LEADER or not message["success"] or message["next_node_idx"] <= index:
+            return
+        first = self._journal.entries[0].log_index
+        if self._journal.entries[index - first].term == raft.raftCurrentTerm:
+            self._deliver(node_id, {"type": "caught_up", "term": raft.raftCurrentTerm, "index": index})
+
+    def _backlog_bytes(self, node: Any) -> int:
+        return 0 if self.network is None else self.network.backlog_bytes(int(node.id))
 
     # Snapshots, as the core asks for them.
 
@@ -326,25 +478,28 @@ class SyncObjQuorum:
         if self._unsaved_bytes >= self._snapshot_bytes:
             return True
         interval_s = self._snapshot_interval_s
-        return interval_s > 0 and time.monotonic() - self._snapshot_time >= interval_s
+        return interval_s > 0 and self._clock() - self._snapshot_time >= interval_s
 
-    def _serialize(self, path: str, extra: tuple[Any, ...]) -> None:
-        last, prev = (Entry(*entry) for entry in extra[:2])
-        self._snapshot_state = _pysyncobj().SERIALIZER_STATE.SERIALIZING
+    def _snapshot_asked(self, last: Entry, prev: Entry) -> None:
         self._unsaved_bytes = 0
-        self._snapshot_time = time.monotonic()
+        self._snapshot_time = self._clock()
         self._tell(partial(self._begin_snapshot, last, prev, self._end.position))
 
-    def _check_snapshot(self) -> int:
-        """The state; an end is reported once. The core's own renaming finds no file and gives up, which it does without a word."""
-        states = _pysyncobj().SERIALIZER_STATE
-        state = self._snapshot_state
-        if state in (states.SUCCESS, states.FAILED):
-            self._snapshot_state = states.NOT_SERIALIZING
-        return state
+    def _may_install(self, path: str) -> bool:
+        """Whether a snapshot that the leader has sent brings anything: not if this log has the entry with which it ends, or had it."""
+        try:
+            last = SnapshotFile.read(path).last
+        except Exception as error:
+            self._failure = error
+            raise
+        entries = self._journal.entries
+        position = last.log_index - entries[0].log_index
+        if last.log_index <= self._raft.raftCommitIndex or position < 0:
+            return False
+        return position >= len(entries) or entries[position].term != last.term
 
-    def _deserialize(self, path: str) -> tuple[Any, ...]:
-        """Read at the start, when `_build` has read it before, and when the leader has sent one. The core swallows errors, hence `_failure`."""
+    def _read_snapshot(self, path: str) -> tuple[Entry, Entry]:
+        """Read at the start, when `open` has read it before, and when the leader has sent one. The core swallows errors, hence `_failure`."""
         try:
             snapshot = SnapshotFile.read(path)
         except Exception as error:
@@ -354,131 +509,4 @@ class SyncObjQuorum:
             self._end.restore(snapshot.position)
             self._unsaved_bytes = 0
             self._tell(partial(self._listener.on_snapshot_received, snapshot.position, snapshot.content))
-        return snapshot.last, snapshot.prev, set()
-
-
-class _NoPickle:
-    """Takes the place of pickle: whatever in the core still wants it is a path that we never meant to take."""
-
-    @staticmethod
-    def refuse(*_: object) -> None:
-        raise RuntimeError("pickle is not used in the metadata quorum")
-
-    dumps = loads = dump = load = to_bytes = refuse
-
-
-@cache
-def _pysyncobj() -> ModuleType:
-    """A private, patched copy of pysyncobj.syncobj. Imported late: a broker's other modules come up meanwhile."""
-    import pysyncobj.syncobj as original
-    from pysyncobj.version import VERSION
-
-    if VERSION != PINNED_VERSION:
-        raise ImportError(
-            f"pysyncobj {PINNED_VERSION} is needed, {VERSION} is installed: its private names may have moved"
-        )
-    specification = original.__spec__
-    assert specification is not None and specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    module.__dict__.update(createJournal=lambda journal: journal, pickle=_NoPickle)
-    return module
-
-
-@cache
-def _voter_class() -> type:
-    class Voter(_pysyncobj().SyncObj):  # type: ignore[misc]
-        """The core with our own apply."""
-
-        def __init__(self, apply: Callable[[bytes], None], *arguments: Any, **keywords: Any) -> None:
-            self._apply_entry = apply
-            super().__init__(*arguments, **keywords)
-
-        def _SyncObj__doApplyCommand(self, command: bytes) -> None:
-            self._apply_entry(command)
-
-    return Voter
-
-
-@cache
-def _journal_seam() -> type:
-    from pysyncobj.journal import Journal as JournalInterface
-
-    class JournalSeam(JournalInterface):
-        """Our journal under the names that the core calls."""
-
-        def __init__(self, journal: Journal) -> None:
-            self.journal = journal
-            self.add = journal.append
-            self.clear = journal.clear
-            self.setRaftCommitIndex = journal.set_commit_index
-            self.setCurrentTerm = journal.set_term_and_vote
-            self.onOneSecondTimer = journal.note_state
-            self._destroy = journal.close
-
-        def deleteEntriesFrom(self, position: int) -> None:
-            """Nothing: `append` replaces entries where the terms differ, see there."""
-
-        def deleteEntriesTo(self, position: int) -> None:
-            self.journal.trim_to(self.journal.entries[position].log_index)
-
-        def __getitem__(self, item: Any) -> Any:
-            return self.journal.entries[item]
-
-        def __len__(self) -> int:
-            return len(self.journal.entries)
-
-        def getRaftCommitIndex(self) -> int:
-            return self.journal.commit_index
-
-        def getCurrentTerm(self) -> int:
-            return self.journal.term
-
-        def getVotedForNodeId(self) -> str | None:
-            return self.journal.vote
-
-    return JournalSeam
-
-
-@cache
-def voter_transport() -> type:
-    """The base of every transport between voters; by itself the transport of a voter that is alone."""
-    from pysyncobj.transport import Transport
-
-    class VoterTransport(Transport):
-        """What raft asks of messages and the core leaves out. A subclass implements `deliver` and calls `receive`."""
-
-        VERBS = frozenset({"append_entries", "next_node_idx", "request_vote", "response_vote", "timeout_now"})
-
-        def __init__(self, voter: Any, own_node: Any, other_nodes: Iterable[Any]) -> None:
-            super().__init__(voter, own_node, other_nodes)
-            self._voter = voter
-
-        def deliver(self, node: Any, message: dict[str, Any]) -> bool:
-            """Send; a voter that is alone has nobody to send to."""
-            return False
-
-        def send(self, node: Any, message: dict[str, Any]) -> bool:
-            """A follower has on disk what it acknowledges, and says in which term it does so."""
-            if message["type"] == "next_node_idx":
-                self._voter._SyncObj__raftLog.journal.sync()
-                message = {**message, "term": self._voter.raftCurrentTerm}
-            return self.deliver(node, message)
-
-        def receive(self, node: Any, message: dict[str, Any]) -> None:
-            """Pass on what a voter may say: no forwarded commands, no acknowledgements of another term, and no commit beyond what was sent."""
-            verb = message.get("type")
-            if verb not in self.VERBS:
-                return
-            if verb == "next_node_idx" and message.get("term") != self._voter.raftCurrentTerm:
-                return
-            if verb == "append_entries" and message.get("prevLogIdx") is not None:
-                entries = message.get("entries")
-                last = entries[-1][1] if entries else message["prevLogIdx"]
-                message = {**message, "commit_index": min(message["commit_index"], last)}
-            self._onMessageReceived(node, message)
-
-        def destroy(self) -> None:
-            """Nothing is open."""
-
-    return VoterTransport
+        return snapshot.last, snapshot.prev

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pathlib
 import re
+import time
 
 import pysyncobj.syncobj as original
 from pysyncobj.config import FAIL_REASON, SERIALIZER_STATE
@@ -14,18 +15,17 @@ from pysyncobj.transport import Transport
 from pysyncobj.version import VERSION
 
 import kafkapy
-from kafkapy.raft import syncobj_quorum
-from kafkapy.raft.entries import SnapshotFile
+from kafkapy.raft import syncobj_seams
 
 
 def test_the_version_is_the_one_that_was_read() -> None:
     """All that is said of the core's behaviour holds for this version."""
-    assert VERSION == syncobj_quorum.PINNED_VERSION
+    assert VERSION == syncobj_seams.PINNED_VERSION
 
 
 def test_the_copy_is_patched_and_the_original_is_not() -> None:
     """Another user of pysyncobj in this process keeps pickle and its own journal."""
-    private = syncobj_quorum._pysyncobj()
+    private = syncobj_seams.load_core(time.monotonic, None)
     assert private is not original
     assert private.pickle is not original.pickle
     assert private.createJournal is not original.createJournal
@@ -57,7 +57,7 @@ def test_the_commit_index_is_told_before_anything_is_applied() -> None:
 
 def test_the_journal_seam_has_all_that_the_core_calls() -> None:
     """Every method of the interface is ours."""
-    seam = syncobj_quorum._journal_seam()
+    seam = syncobj_seams.journal_seam()
     names = [name for name, member in vars(Journal).items() if inspect.isfunction(member)]
     assert {"add", "clear", "deleteEntriesFrom", "deleteEntriesTo", "setCurrentTerm", "onOneSecondTimer"} <= set(names)
     instance_names = set(inspect.getsource(seam.__init__).replace("self.", " ").split())
@@ -65,13 +65,20 @@ def test_the_journal_seam_has_all_that_the_core_calls() -> None:
         assert name in vars(seam) or name in instance_names, name
 
 
-def test_the_core_renames_only_its_own_name() -> None:
-    """It moves `<snapshot>.tmp` into place right after it has asked for a snapshot, so nobody else may write a file of that name."""
-    source = inspect.getsource(Serializer)
-    assert source.count("+ '.tmp'") == 1
-    assert source.count("+ '.1.tmp'") == 1
-    assert "atomicReplace(tmpFile, self.__fileName)" in source
-    assert '.new"' in inspect.getsource(SnapshotFile.write)
+def test_the_snapshot_seam_has_all_that_the_core_calls() -> None:
+    """The core makes its own Serializer in one place, by this name, and calls nothing on it that ours doesn't have."""
+    source = inspect.getsource(original.SyncObj)
+    assert source.count("Serializer(") == 1
+    called = set(re.findall(r"self\.__serializer\.(\w+)\(", source))
+    public = {name for name, member in vars(Serializer).items() if inspect.isfunction(member) and name[0] != "_"}
+    assert called == public
+    assert all(hasattr(syncobj_seams.SnapshotSeam, name) for name in called)
+
+
+def test_messages_are_those_that_have_a_layout() -> None:
+    """A message of the core that our codec doesn't know is one that we never let it send."""
+    sent = set(re.findall(r"'type': '(\w+)'", inspect.getsource(original.SyncObj)))
+    assert sent == syncobj_seams.transport_class().VERBS | {"apply_command", "apply_command_response"}
 
 
 def test_the_private_names_are_there() -> None:
@@ -80,9 +87,13 @@ def test_the_private_names_are_there() -> None:
     assert hasattr(original.SyncObj, "_SyncObj__doApplyCommand")
     for name in ("self.__raftLog = ", "self._poller = ", "def forceLogCompaction", "def raftCommitIndex"):
         assert name in source, name
+    ours = inspect.getsource(syncobj_seams)
+    for name in set(re.findall(r"_SyncObj(__\w+)", ours)):
+        assert re.search(rf"self\.{name}\b|def {name}\b", source), name
     assert hasattr(Transport, "_onMessageReceived")
-    assert original._RAFT_STATE.LEADER == syncobj_quorum.LEADER
-    assert (SERIALIZER_STATE.NOT_SERIALIZING, SERIALIZER_STATE.SUCCESS) == (0, 2)
+    assert original._RAFT_STATE.LEADER == syncobj_seams.LEADER
+    assert (SERIALIZER_STATE.NOT_SERIALIZING, SERIALIZER_STATE.SERIALIZING) == (0, 1)
+    assert (SERIALIZER_STATE.SUCCESS, SERIALIZER_STATE.FAILED) == (2, 3)
     assert FAIL_REASON.SUCCESS == 0
 
 
@@ -91,4 +102,4 @@ def test_nothing_else_imports_pysyncobj() -> None:
     package = pathlib.Path(kafkapy.__file__).parent
     imports = re.compile(r"^\s*(import|from) pysyncobj", re.MULTILINE)
     users = [path.name for path in package.rglob("*.py") if imports.search(path.read_text())]
-    assert users == ["syncobj_quorum.py"]
+    assert users == ["syncobj_seams.py"]

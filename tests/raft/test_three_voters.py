@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kafkapy.raft.quorum import Outcome, Ticket
-from kafkapy.raft.syncobj_quorum import SyncObjQuorum, voter_transport
+from kafkapy.raft.syncobj_quorum import LinkState, SyncObjQuorum
 from kafkapy.raft.topics import create_topics
 from kafkapy.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.raft.support import QueueLoop, RunningNode
@@ -25,71 +25,75 @@ class Network:
     """Who can reach whom."""
 
     def __init__(self) -> None:
-        self.transports: dict[str, Any] = {}
-        self.cut_off: set[str] = set()
-
-    def transport_class(self) -> type:
-        """A transport of this network."""
-        network = self
-
-        class MemoryTransport(voter_transport()):  # type: ignore[misc]
-            """Delivers into the other voter's inbox."""
-
-            def __init__(self, voter: Any, own_node: Any, other_nodes: Any) -> None:
-                super().__init__(voter, own_node, other_nodes)
-                self.own = own_node.id
-                self.nodes = {node.id: node for node in other_nodes}
-                self.inbox: deque[tuple[str, dict[str, Any]]] = deque()
-                self.connected = False
-                network.transports[self.own] = self
-
-            def deliver(self, node: Any, message: dict[str, Any]) -> bool:
-                if {self.own, node.id} & network.cut_off or node.id not in network.transports:
-                    return False
-                network.transports[node.id].inbox.append((self.own, message))
-                return True
-
-            def pump(self) -> None:
-                if not self.connected:
-                    self.connected = True
-                    for node in self.nodes.values():
-                        self._onNodeConnected(node)
-                while self.inbox:
-                    sender, message = self.inbox.popleft()
-                    if not {self.own, sender} & network.cut_off:
-                        self.receive(self.nodes[sender], message)
-
-        return MemoryTransport
+        self.voters: dict[int, Voter] = {}
+        self.cut_off: set[int] = set()
 
 
 class Voter:
-    """A node on a quorum that is stepped by hand."""
+    """A node on a quorum that is stepped by hand, and its VoterNetwork."""
 
     def __init__(self, network: Network, root: Path, node_id: int, **options: Any) -> None:
+        self.node_id = node_id
+        self.all = network
+        self.inbox: deque[tuple[int, bytes]] = deque()
+        self.linked: set[int] = set()
         folder = root / str(node_id) / "__cluster_metadata-0"
         folder.mkdir(parents=True, exist_ok=True)
         others = [voter for voter in VOTERS if voter != node_id]
-        self.quorum = SyncObjQuorum(
-            str(folder), node_id, others, network.transport_class(), wall_clock_ms=lambda: 1000, **options
-        )
+        self.quorum = SyncObjQuorum(str(folder), node_id, others, wall_clock_ms=lambda: 1000, **options)
+        self.quorum.join(self, is_member=True)
         self.quorum.start = self.quorum.attach  # type: ignore[method-assign]
         self.running = RunningNode(str(folder), self.quorum, QueueLoop(), node_id, VOTERS).start()
         self.quorum.open()
-        self.transport = network.transports[str(node_id)]
+        self.quorum._elections.deadline = 1e12  # No elections but those that the test asks for.
+        self.quorum._elections._between = lambda limits: 1e12  # type: ignore[method-assign]
+        network.voters[node_id] = self
+
+    # VoterNetwork.
+
+    def opened(self) -> None:
+        """Nothing waits for it."""
+
+    def send(self, node_id: int, payload: bytes) -> None:
+        if node_id in self.linked and node_id in self.all.voters:
+            self.all.voters[node_id].inbox.append((self.node_id, payload))
+
+    def backlog_bytes(self, node_id: int) -> int:
+        return 0
+
+    def link_state(self, node_id: int) -> LinkState:
+        return LinkState.CONNECTED
+
+    def caught_up(self) -> None:
+        """All are members."""
+
+    # Steps.
 
     @property
     def image(self) -> Any:
         return self.running.node.image
 
     def step(self) -> None:
-        self.transport.pump()
+        cut_off = self.all.cut_off
+        reachable = set() if self.node_id in cut_off else set(self.all.voters) - cut_off - {self.node_id}
+        for node_id in reachable - self.linked:
+            self.quorum.link_up(node_id, is_member=True)
+        for node_id in self.linked - reachable:
+            self.quorum.link_down(node_id)
+        self.linked = reachable
+        while self.inbox:
+            sender, payload = self.inbox.popleft()
+            if sender in reachable:
+                self.quorum.receive(sender, payload)
         self.quorum._raft._SyncObj__newAppendEntriesTime = 0  # A heartbeat is due.
         self.quorum.step(may_sleep=False)
         self.running.loop.run_all()
         assert not self.running.failures, self.running.failures
 
     def stand_for_election(self) -> None:
-        self.quorum._raft._SyncObj__raftElectionDeadline = 0
+        self.quorum._elections.deadline = 0
+        for voter in self.all.voters.values():
+            voter.quorum._elections._heard_at = float("-inf")
 
 
 class Cluster:
@@ -100,14 +104,6 @@ class Cluster:
         self.root = root
         self.options = options
         self.voters = {node_id: Voter(self.network, root, node_id, **options) for node_id in VOTERS}
-        for voter in self.voters.values():
-            self.hold(voter)
-
-    @staticmethod
-    def hold(voter: Voter) -> None:
-        """No elections but those that the test asks for."""
-        voter.quorum._raft._SyncObj__generateRaftTimeout = lambda: 1e9
-        voter.quorum._raft._SyncObj__raftElectionDeadline = 1e12
 
     def run(self, rounds: int = 12) -> None:
         for _ in range(rounds):
@@ -123,14 +119,13 @@ class Cluster:
         return leader
 
     def kill(self, node_id: int) -> None:
-        self.network.transports.pop(str(node_id))
+        self.network.voters.pop(node_id)
         snapshot_thread = self.voters.pop(node_id).quorum._snapshot_thread
         if snapshot_thread is not None:
             snapshot_thread.join()  # A process that is killed takes its threads along.
 
     def restart(self, node_id: int) -> Voter:
         voter = self.voters[node_id] = Voter(self.network, self.root, node_id, **self.options)
-        self.hold(voter)
         return voter
 
     def assert_equal(self) -> None:
@@ -185,7 +180,7 @@ def test_a_leader_without_a_quorum_acknowledges_nothing(tmp_path: Path, caplog: 
     caplog.set_level(logging.CRITICAL + 1, "pysyncobj.syncobj")
     cluster = Cluster(tmp_path)
     old = cluster.elect(1)
-    cluster.network.cut_off = {"1"}
+    cluster.network.cut_off = {1}
     lost = _create(old, "lost")
     cluster.run()
     assert lost.outcome is Outcome.PENDING
@@ -212,16 +207,13 @@ def test_a_forgotten_vote_is_remembered(tmp_path: Path) -> None:
     assert again.quorum._raft.raftCurrentTerm == 1
 
 
-@pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)  # pysyncobj leaves the file it sends to the collector.
 def test_a_voter_that_was_away_for_long_is_sent_a_snapshot(tmp_path: Path) -> None:
     """The leader no longer has the entries, so the snapshot takes the place of the follower's whole log."""
     cluster = Cluster(tmp_path, snapshot_bytes=2000)
     leader = cluster.elect(1)
     _create(leader, "old")
     cluster.run()
-    cluster.network.cut_off = {"3"}
+    cluster.network.cut_off = {3}
     for number in range(40):
         _create(leader, f"topic-{number}")
         cluster.run(4)

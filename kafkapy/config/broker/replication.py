@@ -9,6 +9,7 @@ from kafkapy.config.definitions import (
     INT,
     LIST,
     LONG,
+    PASSWORD,
     READ_ONLY,
     STRING,
     ConfigKey,
@@ -283,6 +284,14 @@ QUORUM_KEYS = (
         READ_ONLY,
         "Controllers by which a node finds the quorum, as HOST:PORT.",
         Entries("non-empty list", parse_bootstrap_servers),
+        honoured=True,
+    ),
+    ConfigKey(
+        "kafkapy.quorum.secret",
+        PASSWORD,
+        None,
+        READ_ONLY,
+        "What controllers prove to each other that they know; the same on all of them. Without it the cluster id takes its place.",
         honoured=True,
     ),
     ConfigKey(
