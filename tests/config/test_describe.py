@@ -75,7 +75,7 @@ def test_entries_are_those_of_apache_kafka(answer: list[Any]) -> None:
         for entry in entries
     }
     assert len(ours) == len(entries)
-    assert ours == expected
+    assert {name: entry for name, entry in ours.items() if not name.startswith("kafkapy.")} == expected
 
 
 def test_secrets_are_never_shown() -> None:
