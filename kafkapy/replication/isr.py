@@ -120,17 +120,27 @@ class IsrTracker:
             return
         if not self._is_eligible(replica_id, partition.followers[replica_id].broker_epoch):
             return
-        log.info("%s: %d has caught up and shall join the replicas in sync", partition.topic_partition, replica_id)
-        self._propose(partition, (*partition.isr, replica_id))
+        self._take_in(partition, [replica_id])
         self._kick()
 
     def check(self, now_ms: int) -> None:
-        """Look for replicas that have been behind for too long, and ask for their removal."""
+        """Look for replicas that have been behind for too long, and ask for their removal.
+
+        And for those that have caught up when they could not be asked for: a follower of an idle partition says where it is only once.
+        """
         for partition in list(self._suspects):
             if self._is_complete(partition):
                 del self._suspects[partition]
                 continue
             if partition in self._proposals or self._is_held(partition, now_ms):
+                continue
+            joining = [
+                replica_id
+                for replica_id in partition.may_join_isr()
+                if self._is_eligible(replica_id, partition.followers[replica_id].broker_epoch)
+            ]
+            if joining:
+                self._take_in(partition, joining)
                 continue
             late = self._late(partition, now_ms)
             if late:
@@ -140,6 +150,10 @@ class IsrTracker:
                 self._propose(partition, tuple(node for node in partition.isr if node not in late))
         if self._proposals:
             self._kick()
+
+    def _take_in(self, partition: Partition, joining: list[int]) -> None:
+        log.info("%s: %s caught up and shall join the replicas in sync", partition.topic_partition, joining)
+        self._propose(partition, (*partition.isr, *joining))
 
     def _late(self, partition: Partition, now_ms: int) -> list[int]:
         late = partition.out_of_sync(now_ms, self.lag_ms_max)
@@ -156,12 +170,12 @@ class IsrTracker:
         return late
 
     def _is_complete(self, partition: Partition) -> bool:
-        """Whether every replica in sync is at the end, so that time alone changes nothing."""
+        """Whether every replica is in sync and at the end, so that time alone changes nothing."""
         if not partition.is_leader:
             return True
         end = partition.log.log_end_offset
-        return all(
-            progress.end_offset == end for node, progress in partition.followers.items() if node in partition.isr
+        return len(partition.isr) == len(partition.replicas) and all(
+            progress.end_offset == end for progress in partition.followers.values()
         )
 
     def _is_held(self, partition: Partition, now_ms: int) -> bool:
