@@ -164,7 +164,8 @@ class Broker:
         self.controller_side.elected()
 
     def _publish(self, delta: Any, image: MetadataImage) -> None:
-        self.cluster.checker.published(self.node_id, image)
+        if self.cluster.checker.published(self.node_id, image):
+            self._note_changes(delta, image)
         if self.life.is_caught_up:
             self.replication.publish(delta, image)
         else:
@@ -175,6 +176,16 @@ class Broker:
     def serve(self, connection: Connection, request: Any, version: int, answer: Answer) -> None:
         """A request has arrived."""
         self._take(self._handle(connection, request, version), answer, connection)
+
+    def _note_changes(self, delta: Any, image: MetadataImage) -> None:
+        for topic in delta.topics.changed.values():
+            for index, state in topic.changed.items():
+                self.simulation.note(
+                    "metadata",
+                    f"{image.offset}: {topic.name}-{index} leader {state.leader} epoch {state.leader_epoch} "
+                    f"ISR {list(state.isr)} ELR {list(state.eligible_leader_replicas)} last {list(state.last_known_elr)}"
+                    f"{' UNCLEAN' if state.leader_recovery_state else ''}",
+                )
 
     def caught_up(self, image: MetadataImage) -> None:
         """The metadata tells of this life's registration: from now on its replicas have the roles that it tells."""

@@ -127,7 +127,9 @@ class Cluster:
         process = self.processes[node_id]
         if not process.is_alive:
             return
-        if power and not self.may_lose(node_id):
+        if not self.may_lose(node_id):
+            if self.checker.robbed:
+                return  # Together with what was lost before it could be too much.
             power = False
         self.simulation.note(process, "loses its power" if power else "is killed")
         self._end_life(node_id)
@@ -163,6 +165,11 @@ class Cluster:
         self.simulation.note(self.processes[node_id], "has stopped")
         self._end_life(node_id)
         self.router.mount(str(node_id), self.router.disks[str(node_id)].after_kill())
+        self.simulation.at(self.dice.randrange(10_000, 3_000_000), lambda: self._start_again(node_id))
+
+    def _start_again(self, node_id: int) -> None:
+        if not self.processes[node_id].is_alive:
+            self.start(node_id)
 
     def _end_life(self, node_id: int) -> None:
         process = self.processes[node_id]
@@ -191,8 +198,12 @@ class Cluster:
         return True
 
     def _has_all(self, node_id: int, name: TopicPartition) -> bool:
+        """Whether a broker is up, counted in by the controller in this life, and has everything that is committed.
+
+        Each unclean restart makes the controller doubt a replica, `kill -9` too, although that loses nothing.
+        """
         broker = self.brokers.get(node_id)
-        if broker is None or (node_id, name) in self.checker.robbed:
+        if broker is None or not broker.life.is_caught_up or (node_id, name) in self.checker.robbed:
             return False
         replica = broker.replicas.find(*name)
         return replica is not None and replica.log.log_end_offset >= self.checker.truth(name).end_offset

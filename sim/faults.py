@@ -119,11 +119,10 @@ class Nemesis:
             self._restart_later(node_id)
 
     def stop_one(self) -> None:
-        """A clean stop and start."""
+        """A clean stop; the world starts it again when it has stopped."""
         node_id = self._one()
         if node_id is not None:
             self.world.stop(node_id)
-            self._restart_later(node_id)
 
     def pause_one(self) -> None:
         """SIGSTOP, and SIGCONT later."""

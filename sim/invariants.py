@@ -65,13 +65,15 @@ class Checker:
                 f"controller epoch {epoch} has two controllers: {self.controller_of_epoch[epoch]} and {node_id}"
             )
 
-    def published(self, node_id: int, image: MetadataImage) -> None:
-        """A node has a new image."""
+    def published(self, node_id: int, image: MetadataImage) -> bool:
+        """A node has a new image; whether it is the newest of all."""
         known = self.images.setdefault(image.offset, image)
         if known is not image and known != image:
             raise InvariantError(f"the images at metadata offset {image.offset} differ, one is that of {node_id}")
-        if self.newest is None or image.offset > self.newest.offset:
-            self.newest = image
+        if self.newest is not None and image.offset <= self.newest.offset:
+            return False
+        self.newest = image
+        return True
 
     # Replicas.
 

@@ -55,7 +55,7 @@ class QuorumModel:
         simulation = self.simulation
         simulation.at(WATCH_US, self._watch)
         leader = self.leader
-        if leader is not None and self.reaches_majority(leader):
+        if leader is not None and leader.resigned_from != self.epoch and self.reaches_majority(leader):
             self._leaderless_since_us = simulation.now_us
             return
         if leader is not None:
@@ -107,9 +107,9 @@ class ModelQuorum:
         self.in_flight: deque[Ticket] = deque()
         self.epoch: int | None = None
         self._life = process.life
+        self.resigned_from = -1
         self._told = 0
         self._heard_of = -1
-        self._may_lead_in = 0
         self._pump_is_due = False
         self._commit_is_due = False
 
@@ -184,7 +184,7 @@ class ModelQuorum:
             self._run_on_loop(lambda batch=batch: self._listener.on_committed(batch))  # type: ignore[misc]
             if self.in_flight and batch.epoch == self.epoch and batch.base_offset == self.in_flight[0].base_offset:
                 self._settle(self.in_flight.popleft(), Outcome.COMMITTED)
-        if leader is self and self.epoch != world.epoch:
+        if leader is self and self.epoch != world.epoch and self.resigned_from != world.epoch:
             if self.epoch is not None:
                 self._resign()
             self.in_flight.clear()
@@ -219,7 +219,7 @@ class ModelQuorum:
         """No longer leader: what is in flight may or may not be committed by the next one."""
         if self.epoch is None:
             return
-        self.epoch = None
+        self.resigned_from, self.epoch = self.epoch, None
         self._run_on_loop(self._listener.on_resigned)
         # The tickets stay: the model decides about their fate at the next election.
         for ticket in self.in_flight:

@@ -172,6 +172,12 @@ class VoterWorld:
         self.network.died(process)
         self.router.mount(str(node_id), self.router.disks[str(node_id)].after_kill())
 
+        def start_again() -> None:
+            if not process.is_alive:
+                self.start(node_id)
+
+        self.simulation.at(self.dice.randrange(10_000, 3_000_000), start_again)
+
     # The run.
 
     def run(self) -> VoterWorld:
