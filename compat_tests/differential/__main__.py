@@ -10,6 +10,7 @@ import sys
 import time
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from compat_tests import kafka_broker
@@ -46,6 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--case", default="*", metavar="PATTERN", help="which cases, as a shell pattern")
     parser.add_argument("--all", action="store_true", help="also print what is allowed to differ")
+    parser.add_argument(
+        "--table", type=Path, metavar="FILE", help="write the codes of the cases of wrong input as Markdown"
+    )
     args = parser.parse_args(arguments)
     logging.getLogger("kafkapy").setLevel(logging.ERROR)  # Warnings of bad requests are the purpose here.
     cases = {name: case for name, case in load().items() if fnmatch.fnmatch(name, args.case)}
@@ -58,7 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 return 2
             kafka = stack.enter_context(kafka_broker.KafkaBroker(CONFIG)).bootstrap
         target = args.target or stack.enter_context(Broker(config=CONFIG)).bootstrap
-        status = report(cases, run(cases, kafka, set()), run(cases, target, asked := set()), args.all)
+        theirs, ours = run(cases, kafka, set()), run(cases, target, asked := set())
+        if args.table:
+            args.table.write_text(table(theirs, ours))
+        status = report(cases, theirs, ours, args.all)
         forgotten = never_asked(asked) if args.case == "*" else []
         for line in forgotten:
             print(line)
@@ -109,6 +116,22 @@ def report(cases: dict[str, Case], kafka: Notes, kafkapy: Notes, show_allowed: b
         f"{len(cases)} cases, {answers} answers: {len(unexpected)} differences, and {len(found) - len(unexpected)} that are allowed"
     )
     return 1 if unexpected else 0
+
+
+def table(kafka: Notes, kafkapy: Notes) -> str:
+    """What the cases of wrong input were answered, side by side."""
+    lines = [
+        "# Wrong input in groups and transactions",
+        "",
+        "What Apache Kafka 4.3.1 and kafkapy answer to one mistake at a time. Written by",
+        "`python -m compat_tests.differential --case 'wrong_*' --table docs/error-codes.md`.",
+    ]
+    for name in (name for name in kafka if name.startswith("wrong_")):
+        ours = dict(kafkapy[name])
+        lines += ["", f"## {name.replace('_', ' ').capitalize()}", ""]
+        lines += ["| Request and mistake | Apache Kafka | kafkapy |", "|---|---|---|"]
+        lines += [f"| {label} | {code} | {ours.get(label, 'not asked')} |" for label, code in kafka[name]]
+    return "\n".join(lines) + "\n"
 
 
 def _print(one: Difference) -> None:

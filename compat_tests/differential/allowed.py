@@ -72,4 +72,9 @@ ALLOWED: list[Allowed] = [
     ),
     Allowed("describe_topic_partitions", r"topic '' ", _NO_UNKNOWN_ERROR),
     Allowed("metadata_by_id", r"neither ", _NO_UNKNOWN_ERROR),
+    Allowed(
+        "wrong_transactions",
+        r"Produce v9: transactional batch, no transactional id",
+        "without the id, batches of a transaction that is open there are taken; the first one is refused as in Kafka",
+    ),
 ]
