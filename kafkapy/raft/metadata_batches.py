@@ -17,6 +17,7 @@ from typing import NamedTuple
 from kafkapy.errors import ErrorCode, KafkaError
 from kafkapy.raft.quorum import CommittedBatch, SnapshotPosition
 from kafkapy.wire.metadata_records import record_version
+from kafkapy.wire.primitives import Buffer
 from kafkapy.wire.protocol_data import ChangeVoter, LeaderChangeMessage, SnapshotFooterRecord, SnapshotHeaderRecord
 from kafkapy.wire.record_batch import check_crc, iterate_batches
 from kafkapy.wire.record_framing import decode_metadata_record, encode_metadata_record
@@ -74,6 +75,25 @@ def read_batches(content: bytes, position: int = 0) -> Iterator[StoredBatch]:
             header.max_timestamp,
             records,
             control,
+        )
+
+
+def read_committed(content: Buffer) -> Iterator[CommittedBatch]:
+    """The whole batches of a part of the log, as the quorum tells them; KafkaError where one is damaged."""
+    for at, header in iterate_batches(content):
+        check_crc(content, at, header)
+        stored = list(read_records(content, at, header))
+        leader_id = -1
+        if header.is_control:
+            if not stored or read_control_type(stored[0].key) is not ControlType.LEADER_CHANGE:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a control batch that is none of the metadata log's")
+            leader_id = LeaderChangeMessage.decode(bytes(stored[0].value or b""), 0).leader_id
+        yield CommittedBatch(
+            header.base_offset,
+            header.partition_leader_epoch,
+            leader_id,
+            header.max_timestamp,
+            () if header.is_control else tuple(bytes(record.value or b"") for record in stored),
         )
 
 

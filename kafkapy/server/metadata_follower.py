@@ -132,7 +132,7 @@ def join(broker: Broker, nursery: trio.Nursery) -> Membership:
     folder = f"{config.metadata_log_dir}/{CLUSTER_METADATA_TOPIC}-0"
     os.makedirs(folder, exist_ok=True)
     voters = config.controller_quorum_voters or {config.node_id: ("", 0)}
-    alone = config.is_broker and set(voters) == {config.node_id}
+    alone = config.is_broker and config.is_controller and set(voters) == {config.node_id}
     quorum = _quorum(broker, nursery, folder)
     broker.controller = Controller(quorum, broker.cluster_id, lambda: broker.config)
     settings = MetadataSettings(
@@ -194,7 +194,7 @@ def _quorum(broker: Broker, nursery: trio.Nursery, folder: str) -> Quorum:
     if not config.is_controller:
         from kafkapy.server.observer_links import observe
 
-        return observe(broker, nursery)
+        return observe(broker, nursery, folder)
     from kafkapy.raft.syncobj_quorum import SyncObjQuorum
 
     others = [node_id for node_id in config.controller_quorum_voters if node_id != config.node_id]

@@ -102,3 +102,18 @@ def test_a_topic_that_a_client_names_is_created_through_any_broker(tmp_path: Pat
                 answer = wire.request(MetadataRequest(topics=asked, allow_auto_topic_creation=True), 12)
             assert [(topic.name, topic.error_code) for topic in answer.topics] == [(f"new-{node}", ErrorCode.NONE)]
             assert all(one.leader_id > 0 for one in answer.topics[0].partitions)
+
+
+@pytest.mark.parametrize(("voters", "controllers"), [(1, 0), (2, 0), (0, 1)])
+def test_brokers_without_a_vote_follow_the_controllers(tmp_path: Path, voters: int, controllers: int) -> None:
+    """They register, take admin requests and see what happens, as those with a vote do; also after a restart."""
+    with Cluster(tmp_path, voters=voters, controllers=controllers) as cluster:
+        assert create(cluster, 3, "t") == ErrorCode.NONE
+        with cluster.connected(3) as wire:
+            answer = wire.request(MetadataRequest(topics=None), 12)
+        assert [topic.name for topic in answer.topics] == ["t"]
+        assert [broker.node_id for broker in answer.brokers] == [1, 2, 3]
+        cluster.stop(3)
+        assert create(cluster, 1, "meanwhile") == ErrorCode.INVALID_REPLICATION_FACTOR
+        cluster.start(3)
+        assert create(cluster, 3, "later") == ErrorCode.NONE
