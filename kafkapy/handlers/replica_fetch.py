@@ -202,6 +202,7 @@ class _ReplicaFetch:
             )
         try:
             if not position.verified:
+                partition.check_leader(position.current_leader_epoch)
                 _check_replica(context, session.replica_id, self._broker_epoch, partition)
             read = partition.read(
                 position.fetch_offset,

@@ -397,7 +397,7 @@ class LeaderFetcher:
             self._dirty.pop(followed, None)
             self._lost[followed] = LATEST
         else:
-            log.info("%s: leader %d answers %s", followed.partition.topic_partition, self.leader_id, code.name)
+            log.debug("%s: leader %d answers %s", followed.partition.topic_partition, self.leader_id, code.name)
             self._delay(followed, now_ms)
 
     def _delay(self, followed: Followed, now_ms: int, for_ms: int = 0) -> None:

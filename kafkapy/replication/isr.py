@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kafkapy.isr")
 
+ALTER_PARTITION_VERSION = 3  # in which the replicas in sync carry their broker epochs
 RETRY_MS_MIN = 50
 RETRY_MS_MAX = 1000
 # A proposal that was refused is not made again before this is over, unless the partition changes.
@@ -218,7 +219,6 @@ class IsrTracker:
                 RequestPartition(
                     partition_index=index,
                     leader_epoch=proposal.leader_epoch,
-                    new_isr=list(proposal.isr),
                     new_isr_with_epochs=states,
                     partition_epoch=proposal.partition_epoch,
                 )

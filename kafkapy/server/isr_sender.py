@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkapy.handlers.wait import Wait
-from kafkapy.replication.isr import IsrTracker
+from kafkapy.replication.isr import ALTER_PARTITION_VERSION, IsrTracker
 from kafkapy.server.waiting import NOBODY
 
 if TYPE_CHECKING:
     from kafkapy.log.partition import Partition
     from kafkapy.server.broker import Broker
 
-ALTER_PARTITION_VERSION = 3
 TIMEOUT_MS = 5_000
 CHECK_MS_MIN = 10
 
