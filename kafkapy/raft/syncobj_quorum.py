@@ -270,7 +270,7 @@ class SyncObjQuorum:
             self.leader_id = self.node_id if self._leading else -1
         if self._failure is not None:
             raise self._failure
-        if may_sleep:
+        if may_sleep and not self._awake:  # The tick has polled as well, and may have swallowed what should end the sleep.
             raft._poller.poll(self._sleep_s())
 
     def close(self) -> None:

@@ -19,6 +19,7 @@ Where the core deviates from raft, and what is done about it here and in `VoterT
   committed ones. Hence a follower may keep entries behind those that the leader has sent, and may commit only up to what was sent: the commit
   index of each message is capped there.
 - Its acknowledgements have no term. Ours do, and those of another term are dropped. One that goes beyond the leader's own log is cut.
+- What a follower lacks is sent to it with the next heartbeat. Here it is sent at once.
 - A message of an old term is not answered, so its sender never learns: we tell it the term.
 - A message that brings a piece of a snapshot carries the leader's commit index too, which says nothing about the follower's own entries: capped
   at what the follower has committed already.
@@ -178,6 +179,10 @@ class VoterView:
     @property
     def next_heartbeat(self) -> float:
         return self._SyncObj__newAppendEntriesTime
+
+    def send_soon(self) -> None:
+        """A follower lacks something: the core would leave that until the next heartbeat."""
+        self._SyncObj__newAppendEntriesTime = 0.0
 
     def match_index(self, node: Any) -> int:
         return self._SyncObj__raftMatchIndex.get(node, 0)
@@ -445,8 +450,11 @@ def transport_class() -> type:
             elif node_id in self.learners:
                 return
             self._onMessageReceived(node, message)
-            if verb == "next_node_idx" and node_id in self.learners:
-                voter.ignore_response_time(node)
+            if verb == "next_node_idx":
+                if node_id in self.learners:
+                    voter.ignore_response_time(node)
+                if message["reset"] and message["next_node_idx"] <= voter.last_entry.log_index:
+                    voter.send_soon()
 
     return VoterTransport
 

@@ -4,9 +4,9 @@ Before a voter stands it asks the others whether they would vote for it (the pre
 that was cut off, or hears nothing, or is started anew cannot throw over a leader who serves everyone else. A voter says yes if it has no live leader,
 the term would be new to it, and the other's log is not behind its own. So it costs nothing to ask early:
 
-    the leader's connection broke, and its host says that nobody listens there      ask within LEADER_REFUSED_S
-    nothing was heard from the leader, though the connection stands                 after LEADER_SILENT_S
-    there is no leader, or the others did not want this one                         again after RETRY_S
+    the leader's connection broke, or its host says that nobody listens there      ask within LEADER_LOST_S
+    nothing was heard from the leader, though the connection stands                after LEADER_SILENT_S
+    there is no leader, or the others did not want this one                        again after RETRY_S
 
 A voter that is no member yet (voter_identity.py) neither asks nor answers nor votes, and its word does not count with others.
 """
@@ -18,9 +18,9 @@ from typing import Any
 
 from kafkapy.raft.syncobj_seams import CANDIDATE, LEADER, Dice
 
-LEADER_REFUSED_S = (0.03, 0.12)
+LEADER_LOST_S = (0.02, 0.1)
 LEADER_SILENT_S = (0.8, 1.2)
-RETRY_S = (0.1, 0.3)
+RETRY_S = (0.05, 0.15)
 VOTES_DUE_S = (0.2, 0.5)
 
 
@@ -62,13 +62,14 @@ class Elections:
             self._voter.step_back()
 
     def link_down(self, node_id: int) -> None:
-        """It can't be reached any more; why will be told."""
+        """Its link broke, most likely because its process has ended."""
         self.links.discard(node_id)
+        self.refused(node_id)
 
     def refused(self, node_id: int) -> None:
         """Its host says that nobody listens there: the process has ended."""
         if self._leader_id == node_id and node_id not in self.links:
-            self.deadline = min(self.deadline, self._clock() + self._between(LEADER_REFUSED_S))
+            self.deadline = min(self.deadline, self._clock() + self._between(LEADER_LOST_S))
 
     def heard_leader(self) -> None:
         """The leader of this term has sent something."""

@@ -11,6 +11,7 @@ It prints a line for each thing that happens, and is told what to do by lines on
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 from typing import Any
@@ -20,6 +21,7 @@ import trio
 from kafkapy.config.broker_config import BrokerConfig
 from kafkapy.log.checkpoints import format_uuid
 from kafkapy.raft.cluster_id import derived_cluster_id
+from kafkapy.raft.entries import SnapshotFile
 from kafkapy.raft.quorum import Outcome
 from kafkapy.raft.syncobj_quorum import SyncObjQuorum
 from kafkapy.raft.topics import create_topics
@@ -129,6 +131,24 @@ class VoterProcess:
         os.write(1, text.encode() + b"\n")
 
 
+def die_in_snapshot(number: int) -> None:
+    """Kill this process when its so-many-th snapshot stands under its name and the journal has not been trimmed yet."""
+    write = SnapshotFile.write
+    made = 0
+
+    def write_and_die(snapshot: SnapshotFile, path: str) -> None:
+        nonlocal made
+        write(snapshot, path)
+        made += 1
+        if made == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    SnapshotFile.write = write_and_die  # type: ignore[method-assign]
+
+
 if __name__ == "__main__":
+    dies = int(os.environ.get("VOTER_DIES_IN_SNAPSHOT", "0"))
+    if dies:
+        die_in_snapshot(dies)
     set_up("text", os.environ.get("VOTER_LOG", "info"))
     trio.run(VoterProcess(int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])).run)
