@@ -2,7 +2,7 @@
 
 A broker that is alive sends heartbeats. Silence for broker.session.timeout.ms means that it hangs or cannot be reached. A broken connection is
 looked into at once: if the broker's own listener refuses, then there is no process, and it is fenced without waiting. After an election
-nobody has been heard of yet, so those who don't come forward within UNHEARD_S are looked at in the same way.
+nobody has been heard of yet, and somebody's death may have been the reason for it, so all brokers are looked at in the same way.
 
 What is decided here is decided like any request: a function of the image gives the records (raft/membership.py).
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -26,13 +26,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kafkapy.controller")
 
-# After an election every living broker has sent a heartbeat by then.
-UNHEARD_S = 0.2
-# A process that dies closes its sockets one by one, so its listener may answer for a moment more. Looked at after these pauses.
-PROBE_PAUSES_S = (0.0, 0.02, 0.1, 0.3)
+# A process that dies closes its sockets one by one, so its listener may answer for a moment more. Looked at after these pauses, as long as
+# nothing is heard from it.
+BROKEN_PAUSES_S = (0.0, 0.02, 0.1, 0.3)
+ELECTED_PAUSES_S = (0.0, 0.2, 0.5)
 PROBE_TIMEOUT_S = 1.0
-# Nothing is due more often than this.
+# Sessions are looked at when the next one would end, but not more often than this, and for new ones at least this often.
 TICK_MIN_S = 0.02
+TICK_MAX_S = 1.0
 
 
 class ControllerDuties:
@@ -56,6 +57,9 @@ class ControllerDuties:
         self._scope = trio.CancelScope()
         self._submit(elect_leaderless(controller.image, broker.config))
         self._nursery.start_soon(self._run, self._scope)
+        for broker_id, registered in controller.image.brokers.items():
+            if not registered.fenced and broker_id != broker.config.node_id:
+                self._nursery.start_soon(self._probe, broker_id, self._scope, ELECTED_PAUSES_S)
 
     def end(self) -> None:
         """Another node does."""
@@ -72,38 +76,26 @@ class ControllerDuties:
         """If it was a broker's, see whether the broker is gone with it."""
         broker_id = self._by_connection.pop(connection, None)
         if broker_id is not None and self._scope is not None and broker_id not in self._by_connection.values():
-            self._nursery.start_soon(self._probe, broker_id, self._scope)
+            self._nursery.start_soon(self._probe, broker_id, self._scope, BROKEN_PAUSES_S)
 
     # ---- inside
 
     async def _run(self, scope: trio.CancelScope) -> None:
-        with scope:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._probe_unheard, scope)
-                await self._tick_for_ever()
-
-    async def _tick_for_ever(self) -> None:
         broker = self._broker
-        while True:
-            timeout_ms = broker.config.broker_session_timeout_ms
-            now_ms = broker.clock_ms()
-            for broker_id in broker.controller.sessions.expired(now_ms, timeout_ms):
-                self._fence(broker_id, f"nothing was heard from it for {timeout_ms} ms")
-            due_ms = broker.controller.sessions.next_deadline(timeout_ms)
-            pause_s = 1.0 if due_ms is None else max(TICK_MIN_S, (due_ms - now_ms) / 1000)
-            await trio.sleep(min(1.0, pause_s))
+        with scope:
+            while True:
+                timeout_ms = broker.config.broker_session_timeout_ms
+                now_ms = broker.clock_ms()
+                for broker_id in broker.controller.sessions.expired(now_ms, timeout_ms):
+                    self._fence(broker_id, f"nothing was heard from it for {timeout_ms} ms")
+                due_ms = broker.controller.sessions.next_deadline(timeout_ms)
+                pause_s = TICK_MAX_S if due_ms is None else max(TICK_MIN_S, (due_ms - now_ms) / 1000)
+                await trio.sleep(min(TICK_MAX_S, pause_s))
 
-    async def _probe_unheard(self, scope: trio.CancelScope) -> None:
-        await trio.sleep(UNHEARD_S)
-        own_id = self._broker.config.node_id
-        for broker_id, registered in self._broker.controller.image.brokers.items():
-            if not registered.fenced and broker_id not in self._heard and broker_id != own_id:
-                self._nursery.start_soon(self._probe, broker_id, scope)
-
-    async def _probe(self, broker_id: int, scope: trio.CancelScope) -> None:
+    async def _probe(self, broker_id: int, scope: trio.CancelScope, pauses_s: Iterable[float]) -> None:
         """Look whether the broker's listener refuses; give up once it was heard of again."""
         began = trio.current_time()
-        for pause_s in PROBE_PAUSES_S:
+        for pause_s in pauses_s:
             await trio.sleep(pause_s)
             registered = self._broker.controller.image.brokers.get(broker_id)
             if scope is not self._scope or registered is None or registered.fenced:
