@@ -86,7 +86,8 @@ def directories_offline(
             if record is not None:
                 records.append(record)
     rest = [directory for directory in broker.log_dirs if directory not in lost]
-    records.append(BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker.epoch, log_dirs=rest))
+    if rest:  # The record has no way to say that none is left; who has none is fenced.
+        records.append(BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker.epoch, log_dirs=rest))
     leadership.notes.append(f"broker {broker_id} has lost {len(lost)} log directories and goes on with {len(rest)}")
     return leadership.decisions(records)
 

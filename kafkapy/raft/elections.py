@@ -27,7 +27,7 @@ from kafkapy.wire.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
-from kafkapy.wire.metadata_records import ClearElrRecord, ConfigRecord, PartitionChangeRecord
+from kafkapy.wire.metadata_records import ClearElrRecord, ConfigRecord, FeatureLevelRecord, PartitionChangeRecord
 from kafkapy.wire.schema import Record
 
 PREFERRED, UNCLEAN = 0, 1
@@ -123,13 +123,15 @@ def unclean_elections(image: MetadataImage, config: BrokerConfig, names: Iterabl
 def eligible_no_longer(image: MetadataImage, changes: Iterable[Record]) -> list[Record]:
     """What follows for eligible replicas when min.insync.replicas changes: from now on something may be acknowledged that they haven't got.
 
-    A partition without anybody in sync keeps them: it has no leader that could acknowledge anything, and they are who it is waiting for.
+    So it is when they are introduced: who was eligible long ago is not any longer. A partition without anybody in sync keeps them: it has no
+    leader that could acknowledge anything, and they are who it is waiting for.
     """
-    if not image.features.get(ELR_FEATURE):
-        return []
     names: set[str] = set()
+    enabled = bool(image.features.get(ELR_FEATURE))
     for change in changes:
-        if isinstance(change, ConfigRecord) and change.name == MIN_INSYNC_REPLICAS:
+        if isinstance(change, FeatureLevelRecord) and change.name == ELR_FEATURE and change.feature_level:
+            names.update(image.topics.by_name)
+        elif enabled and isinstance(change, ConfigRecord) and change.name == MIN_INSYNC_REPLICAS:
             if change.resource_type == TOPIC:
                 names.add(change.resource_name)
             elif change.resource_type == BROKER:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from kafkapy.errors import ErrorCode, KafkaError
 from kafkapy.raft.cluster import SUPPORTED_FEATURES
 from kafkapy.raft.decision import Decision
+from kafkapy.raft.elections import eligible_no_longer
 from kafkapy.raft.image import BROKER, METADATA_VERSION, MetadataImage
 from kafkapy.raft.leadership import ELR_FEATURE, MIN_INSYNC_REPLICAS
 from kafkapy.wire.messages.update_features import (
@@ -51,6 +52,7 @@ def update_features(
             records.append(FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level))
             if update.feature == ELR_FEATURE and update.max_version_level:
                 records += _one_min_insync_replicas(image, min_insync_replicas)
+    records += eligible_no_longer(image, records)
     results = [UpdatableFeatureResult(feature=one.feature, error_message="NONE") for one in request.feature_updates]
     return Decision(
         [] if request.validate_only else records, UpdateFeaturesResponse(error_message=None, results=results)

@@ -144,11 +144,14 @@ class _Target:
         self.isr, self.replicas, self.adding, self.removing = isr, replicas, (), ()
 
     def populate_elr(self, min_insync_replicas: int, lost_records: Collection[int]) -> None:
-        """Who leaves an ISR that is too small for acks=all stays eligible: nothing is acknowledged that it hasn't got."""
-        if len(self.isr) >= min_insync_replicas:
+        """Who leaves an ISR that is too small for acks=all stays eligible: nothing is acknowledged that it hasn't got.
+
+        A partition with fewer replicas than min.insync.replicas needs them all.
+        """
+        if len(self.isr) >= min(min_insync_replicas, len(self.replicas)):
             self.elr = ()
             return
-        candidates = {*self.elr, *self.partition.isr}.difference(self.isr, lost_records)
+        candidates = {*self.elr, *self.partition.isr}.difference(self.isr, lost_records).intersection(self.replicas)
         self.elr = tuple(sorted(candidates)) if candidates != set(self.elr) else self.elr
 
 
@@ -160,7 +163,9 @@ def _elect(record: PartitionChangeRecord, partition: PartitionImage, target: _Ta
     record.leader = leader
     if leader in target.elr:
         target.isr = (leader,)
-        target.elr = tuple(one for one in target.elr if one != leader)
+        # The leader alone may be enough for acks=all, because fewer are needed than when the others became eligible.
+        enough = min(conditions.min_insync_replicas, len(target.replicas)) <= 1
+        target.elr = () if enough else tuple(one for one in target.elr if one != leader)
     if not clean:
         record.isr = [leader]
         if partition.leader_recovery_state != RECOVERING:
@@ -183,7 +188,7 @@ def _choose(partition: PartitionImage, target: _Target, conditions: Conditions) 
             return one, True
     if conditions.elr_enabled and not eligible and len(partition.last_known_elr) == 1:
         last = partition.last_known_elr[0]
-        if may_lead(last):
+        if last in target.replicas and may_lead(last):
             return last, False
     if conditions.election is Election.UNCLEAN:
         for one in target.replicas:
@@ -271,7 +276,7 @@ class Leadership:
         conditions = Conditions(
             lambda broker_id: self.may_lead(partition, broker_id),
             election,
-            self.min_insync_replicas(topic),
+            self.min_insync_replicas(topic.name),
             self._elr_enabled,
             self._epoch_on_shrink,
             self._default_directory if self._with_directories else None,
@@ -279,7 +284,7 @@ class Leadership:
         record = change_partition(partition, wanted, conditions)
         if record is not None:
             record.topic_id, record.partition_id = topic.id, number
-            self._note(topic, number, record)
+            self._note(topic, number, wanted, record)
         return record
 
     def reopen(self, topic: TopicImage, number: int) -> PartitionChangeRecord:
@@ -319,11 +324,10 @@ class Leadership:
         place = partition.replicas.index(broker_id)
         return place >= len(partition.directories) or has_online_directory(broker, partition.directories[place])
 
-    def min_insync_replicas(self, topic: TopicImage) -> int:
-        """How many must be in sync for acks=all; a topic with fewer replicas needs them all."""
-        configured = self._setting(topic.name, MIN_INSYNC_REPLICAS)
-        wanted = self._config.min_insync_replicas if configured is None else int(configured)
-        return min(wanted, len(topic.partitions[0].replicas))
+    def min_insync_replicas(self, name: str) -> int:
+        """How many replicas of a topic's partition must be in sync for acks=all, if it has as many."""
+        configured = self._setting(name, MIN_INSYNC_REPLICAS)
+        return self._config.min_insync_replicas if configured is None else int(configured)
 
     def allows_unclean(self, name: str) -> bool:
         """Whether a topic would rather lose records than wait."""
@@ -342,19 +346,19 @@ class Leadership:
         broker = self.image.brokers.get(broker_id)
         return DIRECTORY_UNASSIGNED if broker is None else broker.default_directory
 
-    def _note(self, topic: TopicImage, number: int, record: PartitionChangeRecord) -> None:
+    def _note(self, topic: TopicImage, number: int, wanted: Wanted, record: PartitionChangeRecord) -> None:
         """An election that may lose records is never silent."""
         if record.leader_recovery_state != RECOVERING and not (record.leader >= 0 and record.isr == [record.leader]):
             return
         before = topic.partitions[number]
         if len(before.replicas) == 1:
             return  # Nobody else could have led, and its next epoch tells consumers.
-        if record.leader in (*before.isr, *before.eligible_leader_replicas):
+        if record.leader in (*before.isr, *before.eligible_leader_replicas, *(wanted.isr or ())):
             return
-        last = record.leader in before.last_known_elr and not before.isr and not before.eligible_leader_replicas
-        who = "the last leader, back from a crash," if last else "a replica that is not in sync"
+        last = record.leader in before.last_known_elr
+        who = "the last leader, back from a crash" if last else "a replica that is not in sync"
         self.notes.append(
-            f"UNCLEAN LEADER ELECTION: broker {record.leader}, {who} leads {topic.name}-{number} from epoch "
+            f"UNCLEAN LEADER ELECTION: broker {record.leader}, {who}, leads {topic.name}-{number} from epoch "
             f"{before.leader_epoch + 1} on: acknowledged records may be lost (in sync were {list(before.isr)}, "
             f"eligible {list(before.eligible_leader_replicas)})"
         )

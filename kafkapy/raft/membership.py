@@ -45,17 +45,20 @@ def heartbeat(
     sessions.contact(broker.id, broker.epoch, now_ms, request.current_metadata_offset)
     decisions: list[Decision] = []
     fenced, shuts_down, may_stop = broker.fenced, broker.in_controlled_shutdown, False
-    if set(request.offline_log_dirs).intersection(broker.log_dirs):
+    without_directories = bool(broker.log_dirs) and set(broker.log_dirs).issubset(request.offline_log_dirs)
+    wants_fence = request.want_fence or without_directories
+    if not without_directories:
         decisions += directories_offline(image, broker.id, request.offline_log_dirs, config)
     if request.cordoned_log_dirs is not None and image.metadata_version >= CORDONED_METADATA_VERSION_MIN:
         decisions += cordon_directories(image, broker.id, request.cordoned_log_dirs)
     if broker.fenced:
         if request.want_shut_down:
             may_stop = True
-        elif not request.want_fence and request.current_metadata_offset >= broker.epoch:
+        elif not wants_fence and not shuts_down and request.current_metadata_offset >= broker.epoch:
+            # Whoever has shut down is not taken back: an old heartbeat of it may still have been on its way.
             decisions += unfence_broker(after(image, decisions), broker.id, config)
             fenced = False
-    elif request.want_fence:
+    elif wants_fence:
         decisions += fence_broker(after(image, decisions), broker.id, config)
         fenced, may_stop = True, request.want_shut_down
     elif request.want_shut_down or shuts_down:

@@ -113,4 +113,8 @@ def _cancel(leadership: Leadership, topic: TopicImage, number: int) -> Partition
                 f"Unable to revert partition assignment for {topic.name}:{number} because it would require an unclean leader election.",
             )
         isr = replicas[:1]
+        leadership.notes.append(
+            f"UNCLEAN CANCELLATION: broker {isr[0]} counts as in sync of {topic.name}-{number} again, which it is not: "
+            f"acknowledged records may be lost (in sync were {list(partition.isr)})"
+        )
     return leadership.change(topic, number, Wanted(isr=isr, replicas=replicas, adding=(), removing=()))

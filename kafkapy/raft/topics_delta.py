@@ -110,7 +110,9 @@ class TopicsDelta:
             for number in range(count):
                 partition = topic.partition(number)
                 if partition is not None and (partition.eligible_leader_replicas or partition.last_known_elr):
-                    topic.changed[number] = partition._replace(eligible_leader_replicas=(), last_known_elr=())
+                    topic.changed[number] = partition._replace(
+                        partition_epoch=partition.partition_epoch + 1, eligible_leader_replicas=(), last_known_elr=()
+                    )
 
     def apply(self) -> TopicsImage:
         """The topics with these changes."""

@@ -62,9 +62,16 @@ CASES = {
     "eligible in replica order": (
         EMPTY._replace(eligible_leader_replicas=(2, 3)), Wanted(), (2, 3), ONLINE, 2, Expected(2, 6, (2,), (3,))
     ),
-    "enough again": (
+    "one is enough by now": (
         EMPTY._replace(eligible_leader_replicas=(2, 3), last_known_elr=(2,)), Wanted(), (2, 3), ONLINE, 1,
-        Expected(2, 6, (2,), (3,)),
+        Expected(2, 6, (2,)),
+    ),
+    "fewer replicas than needed": (
+        EMPTY._replace(replicas=(2,), eligible_leader_replicas=(2, 3)), Wanted(), (2, 3), ONLINE, 2, Expected(2, 6, (2,))
+    ),
+    "a removed replica isn't eligible": (
+        P._replace(isr=(1,), eligible_leader_replicas=(2,)), Wanted(replicas=(1, 3)), (1, 2, 3), ONLINE, 2,
+        Expected(1, 6, (1,)),
     ),
     "not eligible while others are in sync": (
         P._replace(isr=(1,), leader=NO_LEADER, eligible_leader_replicas=(2,)), Wanted(), (2,), ONLINE, 2, None
@@ -149,17 +156,14 @@ def test_who_may_lead() -> None:
 
 
 def test_configuration_of_the_topic_the_cluster_the_broker() -> None:
-    """In this order; a topic with fewer replicas than min.insync.replicas needs them all."""
+    """In this order."""
     image = cluster(P, min_insync_replicas=2, settings={"unclean.leader.election.enable": "true"})
-    topic = image.topics.by_name["t"]
     leadership = Leadership(image, CONFIG)
-    assert (leadership.min_insync_replicas(topic), leadership.allows_unclean("t")) == (2, True)
+    assert (leadership.min_insync_replicas("t"), leadership.allows_unclean("t")) == (2, True)
     assert not leadership.allows_unclean("other")
     other = Leadership(image, BrokerConfig({"unclean.leader.election.enable": "true", "min.insync.replicas": "3"}))
     assert other.allows_unclean("other")
-    assert other.min_insync_replicas(topic._replace(name="other")) == 3
-    few = topic._replace(name="other", partitions=(P._replace(replicas=(1,)),))
-    assert other.min_insync_replicas(few) == 1
+    assert other.min_insync_replicas("other") == 3
 
 
 def test_an_unclean_election_is_told() -> None:

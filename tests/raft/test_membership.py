@@ -129,6 +129,16 @@ def test_a_controlled_shutdown() -> None:
     assert (answer.is_fenced, answer.should_shut_down, image.brokers[1].fenced) == (True, True, True)
 
 
+def test_who_has_shut_down_is_not_taken_back() -> None:
+    """A heartbeat from before its wish to stop may come late."""
+    image = cluster(P)
+    image, _ = beat(image, 1, want_shut_down=True)
+    image, answer = beat(image, 1, want_shut_down=True)
+    assert answer.should_shut_down
+    later, answer = beat(image, 1)
+    assert answer.is_fenced and later is image
+
+
 def test_who_leads_nothing_may_stop_at_once() -> None:
     """Whether fenced or not; and one without another replica leaves its partitions without a leader."""
     for fenced in ((), (3,)):
@@ -161,6 +171,15 @@ def test_a_broker_that_returns_without_a_directory_doesn_t_lead_there() -> None:
     image, answer = beat(image, 1, offline_log_dirs=[directory(1, 1)])
     assert not answer.is_fenced
     assert [one.leader for one in partitions_of(image)] == [1, NO_LEADER]
+
+
+def test_a_broker_without_any_directory_is_fenced() -> None:
+    """It could serve nothing; and it stays so until it registers with others."""
+    image, answer = beat(cluster(P), 1, offline_log_dirs=[directory(1)])
+    assert answer.is_fenced and image.brokers[1].fenced
+    assert state(partitions_of(image)[0]) == (2, 6, (2, 3), ())
+    again, answer = beat(image, 1, offline_log_dirs=[directory(1)])
+    assert again is image and answer.is_fenced
 
 
 def test_cordoned_directories_are_remembered() -> None:

@@ -24,10 +24,8 @@ FEATURES = [
 ]
 
 
-def register(
-    image: MetadataImage, broker_id: int, has_session: bool = False, **fields: Any
-) -> tuple[MetadataImage, int]:
-    """A new process of the broker; the image afterwards and its epoch."""
+def registration(broker_id: int, **fields: Any) -> BrokerRegistrationRequest:
+    """A new process of the broker wants in."""
     wanted = {
         "cluster_id": CLUSTER_ID,
         "incarnation_id": b"new" + bytes(13),
@@ -37,9 +35,14 @@ def register(
         "log_dirs": [directory(broker_id)],
         **fields,
     }
-    decisions = register_broker(
-        image, BrokerRegistrationRequest(broker_id=broker_id, **wanted), CONFIG, has_session=has_session
-    )
+    return BrokerRegistrationRequest(broker_id=broker_id, **wanted)
+
+
+def register(
+    image: MetadataImage, broker_id: int, has_session: bool = False, **fields: Any
+) -> tuple[MetadataImage, int]:
+    """The image afterwards, and the epoch."""
+    decisions = register_broker(image, registration(broker_id, **fields), CONFIG, has_session=has_session)
     return after(image, decisions), decisions[-1].response.broker_epoch
 
 
