@@ -4,6 +4,9 @@ Answered at once when min_bytes are there, when a partition has an error or has 
 parked on its partitions and asked again when one of them grows. The first partition with data ignores the byte limits, so that a large batch cannot
 block a consumer for ever; after it they bind. Partitions are read in the order of the request, or of the session.
 
+From version 11 on any replica serves consumers, up to its own high watermark. A leader with replica.selector.class sends those who say their rack
+to a replica in it (handlers/preferred_replica.py). Followers have a handler of their own (handlers/replica_fetch.py).
+
 v5: log start offset. v7: sessions (KIP-227). v9: leader epochs are checked (KIP-320). v11: rack, preferred replica (KIP-392).
 v12: diverging epochs (KIP-595). v13: topic ids (KIP-516). v15: replica state. v16: leader endpoints (KIP-951). v18: high watermark of followers.
 """
@@ -21,6 +24,7 @@ from kafkapy.handlers.fetch_sessions import (
     FetchPosition,
     FetchSession,
 )
+from kafkapy.handlers.leader_hints import add_leader_hint, endpoints_of
 from kafkapy.handlers.wait import Wait
 from kafkapy.wire.messages.fetch import (
     AbortedTransaction,
@@ -28,6 +32,7 @@ from kafkapy.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    NodeEndpoint,
     PartitionData,
 )
 
@@ -110,10 +115,19 @@ def _positions(context: RequestContext, request: FetchRequest) -> list[FetchPosi
     return positions
 
 
+class ReadElsewhere(Exception):
+    """A replica nearer to the consumer has the records; it is told what the leader knows, and no records."""
+
+    def __init__(self, replica: int, read: PartitionRead) -> None:
+        super().__init__(replica)
+        self.replica = replica
+        self.read = read
+
+
 class _Fetch:
     """One Fetch from its first attempt to its answer."""
 
-    __slots__ = ("_committed_only", "_context", "_follower", "_request", "_session", "positions")
+    __slots__ = ("_any_replica", "_committed_only", "_context", "_rack", "_request", "_session", "positions")
 
     def __init__(
         self,
@@ -126,8 +140,8 @@ class _Fetch:
         self._request = request
         self._session = session
         self._committed_only = request.isolation_level == READ_COMMITTED
-        replica_id = request.replica_state.replica_id if context.api_version >= 15 else request.replica_id
-        self._follower = replica_id
+        self._any_replica = context.api_version >= 11
+        self._rack = request.rack_id if context.broker.config.replica_selector_class else ""
         self.positions = tuple(positions)
 
     def partitions(self) -> list[Partition]:
@@ -154,6 +168,11 @@ class _Fetch:
             except KafkaError as error:
                 result = error
                 urgent = urgent or error.code not in _NOT_THERE
+            except ReadElsewhere as elsewhere:
+                results.append((position, elsewhere.read))
+                position.preferred = elsewhere.replica
+                urgent = True
+                continue
             else:
                 readable = True
                 size = result.records.size
@@ -173,9 +192,10 @@ class _Fetch:
         partition = self._find(position)
         if partition is None:
             raise KafkaError(self._why_missing(position))
-        if self._follower >= 0 and self._follower not in partition.followers:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {self._follower} holds no replica of it")
+        position.preferred = -1
         try:
+            if self._rack and partition.is_leader:
+                self._send_elsewhere(partition, position)
             return partition.read(
                 position.fetch_offset,
                 min(position.max_bytes, room),
@@ -183,11 +203,20 @@ class _Fetch:
                 min_one_batch=first,
                 current_leader_epoch=position.current_leader_epoch,
                 last_fetched_epoch=position.last_fetched_epoch,
-                replica_id=self._follower,
+                from_any_replica=self._any_replica,
             )
         except StorageError as error:
             context.broker.storage_failed(error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+
+    def _send_elsewhere(self, partition: Partition, position: FetchPosition) -> None:
+        """Raise ReadElsewhere where a replica in the consumer's rack has what it wants."""
+        from kafkapy.handlers.preferred_replica import preferred_replica
+
+        replica = preferred_replica(self._context, partition, position.fetch_offset, self._rack)
+        if replica >= 0:
+            read = partition.read(position.fetch_offset, 0, min_one_batch=False)
+            raise ReadElsewhere(replica, read)
 
     def _why_missing(self, position: FetchPosition) -> ErrorCode:
         replicas = self._context.broker.replicas
@@ -202,12 +231,15 @@ class _Fetch:
         session = self._session
         incremental = session is not None and self._request.session_epoch > INITIAL_EPOCH
         topics: dict[str | bytes, FetchableTopicResponse] = {}
+        leaders: list[int] = []
         by_id = self._context.api_version >= 13
         for position, result in results:
             data = self._partition_data(position, result)
             told = (data.high_watermark, data.log_start_offset, data.error_code)
+            if data.current_leader.leader_id >= 0:
+                leaders.append(data.current_leader.leader_id)
             if session is not None:
-                has_news = told != position.told or data.records or data.error_code
+                has_news = told != position.told or data.records or data.error_code or position.preferred >= 0
                 position.told = told
                 if data.records and incremental:
                     session.served(position)
@@ -218,19 +250,25 @@ class _Fetch:
             if topic is None:
                 topic = topics[key] = FetchableTopicResponse(topic=position.name, topic_id=position.topic_id)
             topic.partitions.append(data)
-        return FetchResponse(
+        response = FetchResponse(
             session_id=session.id if session is not None else INVALID_SESSION_ID, responses=list(topics.values())
         )
+        if leaders and self._context.api_version >= 16:
+            response.node_endpoints = endpoints_of(self._context, leaders, NodeEndpoint)
+        return response
 
     def _partition_data(self, position: FetchPosition, result: PartitionRead | KafkaError) -> PartitionData:
         if isinstance(result, KafkaError):
-            return PartitionData(
+            refusal = PartitionData(
                 partition_index=position.index,
                 error_code=result.code,
                 high_watermark=-1,
                 aborted_transactions=[] if result.code in _NOT_THERE else None,
                 records=b"",
             )
+            if self._context.api_version >= 12:
+                add_leader_hint(self._context, refusal, position.name, position.index)
+            return refusal
         data = PartitionData(
             partition_index=position.index,
             high_watermark=result.high_watermark,
@@ -238,6 +276,7 @@ class _Fetch:
             log_start_offset=result.log_start_offset,
             aborted_transactions=None,
             records=b"",
+            preferred_read_replica=position.preferred,
         )
         if result.records.size:
             try:

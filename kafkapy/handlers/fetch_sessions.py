@@ -32,7 +32,8 @@ class FetchPosition:
     """One partition that a Fetch asks for."""
 
     __slots__ = (
-        "current_leader_epoch", "fetch_offset", "index", "last_fetched_epoch", "log_start_offset", "max_bytes", "name", "told", "topic_id",
+        "current_leader_epoch", "fetch_offset", "index", "last_fetched_epoch", "log_start_offset", "max_bytes", "name",
+        "preferred", "told", "topic_id",
     )  # fmt: skip
 
     def __init__(self, name: str, topic_id: bytes, index: int) -> None:
@@ -44,6 +45,7 @@ class FetchPosition:
         self.log_start_offset = -1
         self.current_leader_epoch = -1
         self.last_fetched_epoch = -1
+        self.preferred = -1  # The replica to which the consumer is sent, in the answer that is being made.
         # (high watermark, log start offset, error) of the last answer: an incremental answer leaves out what has not changed.
         self.told: tuple[int, int, int] | None = None
 

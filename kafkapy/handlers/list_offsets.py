@@ -10,6 +10,10 @@
     >= 0       the first record at or after it; none: offset and timestamp -1, and no error
 
 Anything else, or a special one in too low a version: UNSUPPORTED_VERSION on the partition.
+
+A new leader doesn't know at once how much was committed before it: until its high watermark has reached the beginning of its epoch, consumers are
+told OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE before version 5) rather than an end that lies before one they have been told already. The same for
+a time whose record lies beyond the high watermark.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from collections import Counter
 
 from kafkapy.errors import ErrorCode, KafkaError, StorageError
 from kafkapy.handlers.context import RequestContext
-from kafkapy.handlers.lookup import led_partition
+from kafkapy.handlers.lookup import led_partition, local_partition
 from kafkapy.log.partition import Partition
 from kafkapy.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -29,6 +33,8 @@ from kafkapy.wire.messages.list_offsets import (
 )
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+# A tool that asks any replica, not only the leader.
+DEBUGGING_REPLICA = -2
 _FIRST_VERSION = {
     LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11
 }  # fmt: skip
@@ -60,9 +66,13 @@ def _look_up(
     timestamp = asked.timestamp
     if timestamp < 0 and context.api_version < _FIRST_VERSION.get(timestamp, 1 << 15):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-    partition = led_partition(context, topic, asked.partition_index, asked.current_leader_epoch)
+    if replica_id == DEBUGGING_REPLICA:
+        partition = local_partition(context, topic, asked.partition_index)
+        partition.check_epoch(asked.current_leader_epoch)
+    else:
+        partition = led_partition(context, topic, asked.partition_index, asked.current_leader_epoch)
     try:
-        found_timestamp, offset, epoch = _find(partition, timestamp, committed_only, replica_id)
+        found_timestamp, offset, epoch = _find(context, partition, timestamp, committed_only, replica_id)
     except StorageError as error:
         context.broker.storage_failed(error)
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR) from error
@@ -74,7 +84,9 @@ def _look_up(
     return answer
 
 
-def _find(partition: Partition, timestamp: int, committed_only: bool, replica_id: int) -> tuple[int, int, int]:
+def _find(
+    context: RequestContext, partition: Partition, timestamp: int, committed_only: bool, replica_id: int
+) -> tuple[int, int, int]:
     """(timestamp, offset, leader epoch) of what was asked for."""
     log = partition.log
     if replica_id >= 0:
@@ -82,6 +94,8 @@ def _find(partition: Partition, timestamp: int, committed_only: bool, replica_id
     else:
         end = partition.last_stable_offset if committed_only else partition.high_watermark
     if timestamp == LATEST:
+        if replica_id < 0:
+            _check_end_is_known(context, partition)
         return -1, end, partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         start = log.log_start_offset
@@ -90,5 +104,14 @@ def _find(partition: Partition, timestamp: int, committed_only: bool, replica_id
         return -1, -1, -1
     found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
     if found is None or found.offset >= end:
+        if timestamp >= 0 and replica_id < 0:
+            _check_end_is_known(context, partition)
         return -1, -1, -1
     return found.timestamp, found.offset, found.leader_epoch
+
+
+def _check_end_is_known(context: RequestContext, partition: Partition) -> None:
+    """Refuse while a new leader can't tell yet how much is committed."""
+    if partition.is_leader and len(partition.replicas) > 1 and partition.high_watermark < partition.epoch_start_offset:
+        code = ErrorCode.OFFSET_NOT_AVAILABLE if context.api_version >= 5 else ErrorCode.LEADER_NOT_AVAILABLE
+        raise KafkaError(code, "the high watermark has not reached the leader's epoch yet")

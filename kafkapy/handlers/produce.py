@@ -2,8 +2,8 @@
 
 The records never leave the connection's buffer: the batch header is checked, two fields are patched in place, and the same memory is
 written to the segment. acks=0 is answered with nothing, and an error then closes the connection so that the producer asks for metadata anew.
-acks=-1 is answered when the high watermark has passed the batch, which on a single node it already has. A topic with flush.messages or flush.ms is
-answered when the flush that became due is done.
+acks=-1 is answered when the high watermark has passed the batch, which on a single node it already has; NOT_ENOUGH_REPLICAS_AFTER_APPEND says that
+too few replicas were in sync by then. A topic with flush.messages or flush.ms is answered when the flush that became due is done.
 
 v8: record errors. v10: the new leader of a partition that moved (KIP-951). v12: transactions add their partitions implicitly (KIP-890).
 v13: topic ids (KIP-516).
@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkapy.errors import ErrorCode, KafkaError, StorageError
 from kafkapy.handlers.context import RequestContext
+from kafkapy.handlers.leader_hints import add_leader_hint, endpoints_of
 from kafkapy.handlers.wait import Wait
 from kafkapy.wire.messages.produce import (
     BatchIndexAndErrorMessage,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -86,6 +88,8 @@ def append_all(
             except KafkaError as error:
                 failed = True
                 answer = _refusal(data, error, codes is not None)
+                if context.api_version >= 10:
+                    add_leader_hint(context, answer, topic.name if topic is not None else name, data.index)
             answers.append(answer)
         topics.append(TopicProduceResponse(name=name, topic_id=topic_data.topic_id, partition_responses=answers))
     if acks == 0:
@@ -95,6 +99,16 @@ def append_all(
     response = ProduceResponse(responses=topics)
     if pending:
         return _wait(context, request.timeout_ms, pending, response)
+    return _with_endpoints(context, response) if failed else response
+
+
+def _with_endpoints(context: RequestContext, response: ProduceResponse) -> ProduceResponse:
+    """The addresses of the leaders that refusals name."""
+    if context.api_version >= 10:
+        leaders = [
+            answer.current_leader.leader_id for topic in response.responses for answer in topic.partition_responses
+        ]
+        response.node_endpoints = endpoints_of(context, leaders, NodeEndpoint)
     return response
 
 
@@ -130,14 +144,16 @@ def _append(
     except StorageError as error:
         broker.storage_failed(error)
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-    broker.wake(partition)
+    committed = partition.high_watermark > info.last_offset
+    if committed:
+        broker.wake(partition)
     answer = PartitionProduceResponse(
         index=data.index,
         base_offset=info.first_offset,
         log_append_time_ms=info.log_append_time_ms,
         log_start_offset=info.log_start_offset,
     )
-    replicated = acks == -1 and partition.high_watermark <= info.last_offset
+    replicated = acks == -1 and not committed
     durable = partition.log.needs_flush(context.now_ms)
     if durable:
         broker.flush(partition)
@@ -167,14 +183,20 @@ def _wait(context: RequestContext, timeout_ms: int, pending: list[Pending], resp
 
     def again(expired: bool) -> ProduceResponse | None:
         still: list[Pending] = []
+        moved = False
         for entry in pending:
             partition, answer = entry.partition, entry.answer
             if partition.leader_epoch != entry.leader_epoch or not partition.is_leader:
                 answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                moved = True
+                if context.api_version >= 10:
+                    add_leader_hint(context, answer, *partition.topic_partition)
             elif partition.log.failure is not None:
                 answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             elif entry.is_done():
-                continue
+                if not (entry.replicated and partition.is_under_min_isr):
+                    continue
+                answer.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
             elif expired:
                 answer.error_code = ErrorCode.REQUEST_TIMED_OUT
             else:
@@ -182,7 +204,9 @@ def _wait(context: RequestContext, timeout_ms: int, pending: list[Pending], resp
                 continue
             answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
         pending[:] = still
-        return None if still else response
+        if still:
+            return None
+        return _with_endpoints(context, response) if moved else response
 
     keys = tuple(entry.partition for entry in pending)
     return Wait(keys, context.now_ms + max(0, timeout_ms), again)

@@ -254,6 +254,19 @@ class Partition:
             return max(first, log.log_start_offset)
         return self._high_watermark
 
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Whether too few replicas are in sync for acks=all."""
+        return self._under_min_isr(self.log)
+
+    @property
+    def epoch_start_offset(self) -> int:
+        """Where this leader's epoch began: no consumer may be told of an earlier end before the high watermark is there; -1: not known."""
+        for entry in reversed(self.log.epochs.entries):
+            if entry.epoch == self.leader_epoch:
+                return entry.start_offset
+        return -1
+
     def check_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
         """Refuse when this broker does not lead, or when the asker lives in another leader epoch; -1: it does not say."""
         self.check_epoch(current_leader_epoch)
@@ -417,11 +430,7 @@ class Partition:
 
     def may_join_isr(self) -> list[int]:
         """The replicas out of sync that have reached the high watermark, and this leader's epoch."""
-        log = self.log
-        threshold = self._high_watermark
-        for entry in log.epochs.entries:
-            if entry.epoch == self.leader_epoch:
-                threshold = max(threshold, entry.start_offset)
+        threshold = max(self._high_watermark, self.epoch_start_offset)
         return [
             replica
             for replica, progress in self.followers.items()
