@@ -105,8 +105,8 @@ def _cancel(leadership: Leadership, topic: TopicImage, number: int) -> Partition
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     replicas = [one for one in partition.replicas if one not in partition.adding_replicas]
     isr = [one for one in partition.isr if one not in partition.adding_replicas]
-    if not isr:
-        # Only new replicas are in sync: going back to an old one loses what it hasn't got.
+    if not isr and not set(partition.eligible_leader_replicas).intersection(replicas):
+        # Only new replicas have all records: going back to an old one loses what it hasn't got.
         if not leadership.allows_unclean(topic.name):
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,

@@ -118,6 +118,15 @@ def test_calling_off_loses_nothing_unasked() -> None:
     assert (code, partition(image).replicas, partition(image).leader, partition(image).isr) == (0, (1,), 1, (1,))
 
 
+def test_calling_off_leaves_it_to_an_eligible_replica() -> None:
+    """Nobody from before is in sync, but one is eligible: it leads, and nothing is lost."""
+    places = tuple(bytes((one,)) * 16 for one in (3, 1, 2))
+    moving = PartitionImage((3, 1, 2), (3,), 3, 5, 5, (1, 2), (3,), directories=places, eligible_leader_replicas=(2,))
+    image, code = move(cluster(moving, min_insync_replicas=2), None)
+    after = partition(image)
+    assert (code, after.replicas, after.leader, after.isr, after.leader_recovery_state) == (0, (1, 2), 2, (2,), 0)
+
+
 def test_another_target_on_the_way() -> None:
     """What was being added and isn't wanted any more is removed."""
     image, _ = move(cluster(HERE), [1, 3])
