@@ -128,7 +128,7 @@ class Cluster:
         if not process.is_alive:
             return
         if not self.may_lose(node_id):
-            if self.checker.robbed:
+            if self.checker.robbed and not self._comes_back_as_leader(node_id):
                 return  # Together with what was lost before it could be too much.
             power = False
         self.simulation.note(process, "loses its power" if power else "is killed")
@@ -195,6 +195,20 @@ class Cluster:
                 others = [one for one in (*state.isr, *state.eligible_leader_replicas) if one != node_id]
                 if not any(self._has_all(one, name) for one in others):
                     return False
+        return True
+
+    def _comes_back_as_leader(self, node_id: int) -> bool:
+        """Whether this broker leads all partitions of which another replica was robbed, and the controller knows that it was.
+
+        Then `kill -9`, which the controller can't tell from worse, leaves them without a leader until this one is back.
+        """
+        image = self.checker.newest
+        assert image is not None
+        for other_id, name in self.checker.robbed:
+            state = image.topics.partition(*name)
+            other = self.brokers.get(other_id)
+            if state is None or state.leader != node_id or other is None or not other.life.is_caught_up:
+                return False
         return True
 
     def _has_all(self, node_id: int, name: TopicPartition) -> bool:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 ISR_CHECK_US = 100_000
 CHECKPOINT_US = 1_000_000
 FLUSH_US = 400_000
+UNLINK_US = 500_000
 RECONNECT_US = 60_000
 ASK_TIMEOUT_MS = 2_000
 LAG_MS_MAX = 1_500
@@ -189,12 +190,24 @@ class Replication:
         """See FollowerHost."""
         name = partition.topic_partition
         self.broker.note(f"cuts {name} from {partition.log.log_end_offset} to {offset}")
-        partition.truncate_to(offset, now_ms)
+        self.broker.logs.before_truncation(name, offset)
+        self._unlink_later(partition.truncate_to(offset, now_ms))
 
     def start_anew(self, partition: Partition, offset: int, now_ms: int) -> None:
         """See FollowerHost."""
         self.broker.note(f"starts {partition.topic_partition} anew at {offset}")
-        partition.truncate_fully_and_start_at(offset, now_ms)
+        self.broker.logs.before_truncation(partition.topic_partition, 0)
+        self._unlink_later(partition.truncate_fully_and_start_at(offset, now_ms))
+
+    def _unlink_later(self, paths: list[str]) -> None:
+        broker = self.broker
+
+        def unlink() -> None:
+            for path in paths:
+                broker.cluster.router.unlink(path)
+
+        if paths:
+            broker.simulation.at(UNLINK_US, unlink, broker.process)
 
     def committed(self, partition: Partition) -> None:
         """See FollowerHost."""
