@@ -35,6 +35,12 @@ SINGLE_NODE_DEFAULTS: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
 }
 
+# What a node of a cluster is given in the same way: a broker that hangs is missed after three seconds instead of nine. A killed one is noticed at once.
+CLUSTER_DEFAULTS: Mapping[str, str] = {
+    "broker.heartbeat.interval.ms": "500",
+    "broker.session.timeout.ms": "3000",
+}
+
 _OWN_ATTRIBUTES = (
     "broker_listeners",
     "controller_listeners",
@@ -259,7 +265,7 @@ class BrokerConfig:
         given = properties or {}
         single_node = not (given.get("controller.quorum.voters") or given.get("controller.quorum.bootstrap.servers"))
         self._set("single_node", single_node)
-        static = _with_node_id(_with_single_node_defaults(given) if single_node else given)
+        static = _with_node_id(_with_single_node_defaults(given) if single_node else _with_cluster_defaults(given))
         self._set("static", static)
         self._set("dynamic_default", dynamic_default or {})
         self._set("dynamic_broker", dynamic_broker or {})
@@ -347,6 +353,11 @@ def _with_single_node_defaults(given: Mapping[str, str]) -> dict[str, str]:
     if "broker.id" in given:
         del texts["node.id"]
     return {**texts, **given}
+
+
+def _with_cluster_defaults(given: Mapping[str, str]) -> dict[str, str]:
+    """The given properties, and a quicker failure detection unless they say something about it themselves."""
+    return dict(given) if CLUSTER_DEFAULTS.keys() & given.keys() else {**CLUSTER_DEFAULTS, **given}
 
 
 def _with_node_id(given: Mapping[str, str]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from kafkapy.config.broker_config import SINGLE_NODE_DEFAULTS
+from kafkapy.config.broker_config import CLUSTER_DEFAULTS, SINGLE_NODE_DEFAULTS
 from kafkapy.config.broker_configs import THEMES
 from kafkapy.config.client_metrics_configs import CLIENT_METRICS_KEYS
 from kafkapy.config.definitions import DOUBLE_MAX, INT_MAX, LONG_MAX, ConfigKey, format_value
@@ -53,11 +53,22 @@ started.
 | --- | --- | --- |
 """
 
-_DIFFERENCES = """\
+_CLUSTER = """\
 
 Such a node listens to this machine only until `--listen` or `listeners` says otherwise. Its controller lives in the same
 process and needs no listener; `process.roles`, `node.id` and `controller.listener.names`, which Kafka requires, may be
 left out.
+
+## A node of a cluster
+
+A node that names controllers has these values, unless its file has one of the two. A broker whose process ends is missed at
+once, by its broken connection; they are about one that hangs or cannot be reached.
+
+| key | value | Kafka's default |
+| --- | --- | --- |
+"""
+
+_DIFFERENCES = """\
 
 ## What is different from Apache Kafka
 
@@ -78,6 +89,9 @@ def page() -> str:
     out = [_INTRODUCTION.rstrip("\n")]
     broker = {key.name: key for keys in THEMES.values() for key in keys}
     for name, value in SINGLE_NODE_DEFAULTS.items():
+        out.append(f"| `{name}` | `{value}` | {_default(broker[name])} |")
+    out.append(_CLUSTER.rstrip("\n"))
+    for name, value in CLUSTER_DEFAULTS.items():
         out.append(f"| `{name}` | `{value}` | {_default(broker[name])} |")
     out.append(_DIFFERENCES.format(settled=" and ".join(f"`{name}`" for name in sorted(SETTLED_AT_START))))
     out += [

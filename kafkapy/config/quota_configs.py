@@ -15,6 +15,7 @@ BROKER_QUOTA_KEYS: dict[str, ConfigKey] = by_name(
             UpdateMode.CLUSTER_WIDE,
             "How many bytes per second leaders send to throttled followers.",
             at_least(0),
+            honoured=True,
         ),
         ConfigKey(
             "follower.replication.throttled.rate",
@@ -23,6 +24,7 @@ BROKER_QUOTA_KEYS: dict[str, ConfigKey] = by_name(
             UpdateMode.CLUSTER_WIDE,
             "How many bytes per second throttled followers fetch.",
             at_least(0),
+            honoured=True,
         ),
         ConfigKey(
             "replica.alter.log.dirs.io.max.bytes.per.second",

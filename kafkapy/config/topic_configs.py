@@ -199,7 +199,6 @@ REPLICA_KEYS = (
         BOOLEAN,
         False,
         "Whether a replica that is not in sync may lead when no other can, losing records.",
-        honoured=False,
     ),
     _key(
         "leader.replication.throttled.replicas",

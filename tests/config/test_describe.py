@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kafkapy.config.broker_config import BrokerConfig
+from kafkapy.config.broker_config import CLUSTER_DEFAULTS, BrokerConfig
 from kafkapy.config.describe import (
     SETTLED_AT_START,
     ConfigEntry,
@@ -62,6 +62,10 @@ def test_entries_are_those_of_apache_kafka(answer: list[Any]) -> None:
             expected[name][1] = True
         for name in SHOWN_AS_IN_THE_FILE.keys() & expected.keys():
             expected[name][0] = SHOWN_AS_IN_THE_FILE[name]
+        for name in CLUSTER_DEFAULTS.keys() & expected.keys():
+            value = CLUSTER_DEFAULTS[name]
+            chain = [[name, value, ConfigSource.STATIC_BROKER_CONFIG], *expected[name][5]]
+            expected[name] = [value, True, ConfigSource.STATIC_BROKER_CONFIG, *expected[name][3:5], chain]
     entries = described(*question)
     ours = {
         entry.name: [

@@ -58,6 +58,7 @@ TOPIC_KEYS = (
         False,
         CLUSTER_WIDE,
         "Whether a replica that is not in sync may lead when no other can, losing records.",
+        honoured=True,
     ),
     ConfigKey(
         "unclean.leader.election.interval.ms",
@@ -131,6 +132,7 @@ REPLICA_KEYS = (
         30000,
         READ_ONLY,
         "A follower that has not caught up for this long leaves the in-sync replicas.",
+        honoured=True,
     ),
     ConfigKey(
         "kafkapy.replica.lag.max.messages",
@@ -147,6 +149,7 @@ REPLICA_KEYS = (
         READ_ONLY,
         "How long a follower pauses after a failed fetch.",
         at_least(0),
+        honoured=True,
     ),
     ConfigKey(
         "replica.fetch.max.bytes",
@@ -155,8 +158,9 @@ REPLICA_KEYS = (
         READ_ONLY,
         "How much a follower asks for per partition in one fetch.",
         at_least(0),
+        honoured=True,
     ),
-    ConfigKey("replica.fetch.min.bytes", INT, 1, READ_ONLY, "How much a follower waits for at least."),
+    ConfigKey("replica.fetch.min.bytes", INT, 1, READ_ONLY, "How much a follower waits for at least.", honoured=True),
     ConfigKey(
         "replica.fetch.response.max.bytes",
         INT,
@@ -164,8 +168,11 @@ REPLICA_KEYS = (
         READ_ONLY,
         "How much a follower asks for in one fetch in all.",
         at_least(0),
+        honoured=True,
     ),
-    ConfigKey("replica.fetch.wait.max.ms", INT, 500, READ_ONLY, "How long a follower's fetch waits for data."),
+    ConfigKey(
+        "replica.fetch.wait.max.ms", INT, 500, READ_ONLY, "How long a follower's fetch waits for data.", honoured=True
+    ),
     ConfigKey(
         "replica.high.watermark.checkpoint.interval.ms",
         LONG,
@@ -179,6 +186,7 @@ REPLICA_KEYS = (
         None,
         READ_ONLY,
         "A plug-in that names the replica from which a consumer should fetch.",
+        honoured=True,
     ),
     ConfigKey(
         "replica.socket.receive.buffer.bytes",
@@ -193,6 +201,7 @@ REPLICA_KEYS = (
         30000,
         READ_ONLY,
         "How long a follower waits for the answer to its fetch.",
+        honoured=True,
     ),
     ConfigKey(
         "num.replica.fetchers",
@@ -201,6 +210,7 @@ REPLICA_KEYS = (
         CLUSTER_WIDE,
         "How many connections a follower keeps to each leader.",
         at_least(1),
+        honoured=True,
     ),
     ConfigKey(
         "num.replica.alter.log.dirs.threads",
@@ -215,6 +225,7 @@ REPLICA_KEYS = (
         True,
         READ_ONLY,
         "Whether a stopping broker hands its leaderships over first.",
+        honoured=True,
     ),
 )
 
@@ -225,6 +236,7 @@ CONTROLLER_KEYS = (
         2000,
         READ_ONLY,
         "How often a broker tells the controller that it lives.",
+        honoured=True,
     ),
     ConfigKey(
         "broker.session.timeout.ms",
@@ -232,6 +244,7 @@ CONTROLLER_KEYS = (
         9000,
         READ_ONLY,
         "A broker silent for this long is taken for dead.",
+        honoured=True,
     ),
     ConfigKey(
         "initial.broker.registration.timeout.ms",
@@ -239,6 +252,7 @@ CONTROLLER_KEYS = (
         60000,
         READ_ONLY,
         "How long a starting broker tries to register before it gives up.",
+        honoured=True,
     ),
     ConfigKey(
         "controller.socket.timeout.ms",

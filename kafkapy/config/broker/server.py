@@ -249,6 +249,7 @@ CONNECTION_KEYS = (
         10000,
         READ_ONLY,
         "How long the first attempt to connect to another node may take.",
+        honoured=True,
     ),
     ConfigKey(
         "socket.connection.setup.timeout.max.ms",
