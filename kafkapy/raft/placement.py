@@ -43,6 +43,14 @@ def place(brokers: Iterable[UsableBroker], count: int, replication_factor: int, 
     return placed
 
 
+def seed_after(brokers: Iterable[UsableBroker], leader: int, placed: int) -> int:
+    """The seed that goes on where so many partitions have been placed already, the last one with this leader."""
+    ring = [broker.id for broker in _ring([broker for broker in sorted(brokers) if not broker.fenced])]
+    if leader not in ring:
+        return placed
+    return ring.index(leader) + 1 + placed // len(ring) * len(ring)
+
+
 def _ring(brokers: list[UsableBroker]) -> list[UsableBroker]:
     """One broker of each rack in turn. Brokers without a rack count as one rack."""
     racks: dict[str, list[UsableBroker]] = {}

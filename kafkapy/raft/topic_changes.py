@@ -8,7 +8,14 @@ from kafkapy.errors import ErrorCode, KafkaError
 from kafkapy.raft.decision import DECISION_RECORDS_MAX, Decision
 from kafkapy.raft.image import MetadataImage, TopicImage
 from kafkapy.raft.image_records import partition_record
-from kafkapy.raft.topics import TOO_MANY_PARTITIONS, check_manual_assignment, new_partition, place_new
+from kafkapy.raft.placement import seed_after
+from kafkapy.raft.topics import (
+    TOO_MANY_PARTITIONS,
+    check_manual_assignment,
+    new_partition,
+    place_new,
+    usable_brokers,
+)
 from kafkapy.types import ZERO_UUID
 from kafkapy.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -71,8 +78,8 @@ def _grow(image: MetadataImage, wanted: CreatePartitionsTopic) -> list[Record]:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS)
     if wanted.assignments is None:
         replication_factor = len(topic.partitions[0].replicas)
-        # Go on where the first partition began, so that leaders stay evenly spread.
-        seed = int.from_bytes(topic.id[:4], "big") + before
+        # Go on where the last partition began, so that leaders stay evenly spread.
+        seed = seed_after(usable_brokers(image), topic.partitions[-1].replicas[0], before)
         placed = place_new(image, added, replication_factor, seed)
     else:
         placed = _manual(image, topic, [assignment.broker_ids for assignment in wanted.assignments], added)

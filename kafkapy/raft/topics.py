@@ -38,18 +38,20 @@ def create_topics(
     records: list[Record] = []
     results: list[CreatableTopicResult] = []
     duplicates = [name for name, count in Counter(topic.name for topic in request.topics).items() if count > 1]
+    seed = len(image.topics)
     for topic in request.topics:
         if topic.name in duplicates:
             continue
         try:
             _check_name(image, topic.name)
-            created = _create(image, topic, config, defaults, new_uuid)
+            created = _create(image, topic, config, defaults, new_uuid(), seed)
             if len(records) + len(created) > DECISION_RECORDS_MAX:
                 raise KafkaError(ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS)
         except KafkaError as error:
             results.append(_refused(topic.name, error))
             continue
         records += created
+        seed += 1  # The next topic begins with the next broker.
         results.append(_created(topic, created, config))
     for name in duplicates:
         results.append(_refused(name, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
@@ -77,14 +79,14 @@ def _create(
     topic: CreatableTopic,
     config: BrokerConfig,
     defaults: Mapping[str, Value],
-    new_uuid: UuidSource,
+    topic_id: bytes,
+    seed: int,
 ) -> list[Record]:
     """The records of a new topic: itself, its partitions, its configuration."""
     nulls = [setting.name for setting in topic.configs if setting.value is None]
     if nulls:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(nulls)}")
     validate_topic_configs({setting.name: setting.value for setting in topic.configs}, defaults)
-    topic_id = new_uuid()
     if topic.assignments:
         if topic.replication_factor != -1:
             raise KafkaError(
@@ -98,7 +100,7 @@ def _create(
             )
         placed = _manual_assignments(image, topic.assignments)
     else:
-        placed = _automatic_assignments(image, topic, config, topic_id)
+        placed = _automatic_assignments(image, topic, config, seed)
     records: list[Record] = [TopicRecord(name=topic.name, topic_id=topic_id)]
     for number, replicas in enumerate(placed):
         partition = new_partition(image, number, replicas)
@@ -111,7 +113,7 @@ def _create(
 
 
 def _automatic_assignments(
-    image: MetadataImage, topic: CreatableTopic, config: BrokerConfig, topic_id: bytes
+    image: MetadataImage, topic: CreatableTopic, config: BrokerConfig, seed: int
 ) -> list[list[int]]:
     replication_factor = topic.replication_factor
     if replication_factor < -1 or replication_factor == 0:
@@ -126,22 +128,27 @@ def _automatic_assignments(
         raise KafkaError(ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS)
     if replication_factor == -1:
         replication_factor = config.default_replication_factor
-    return place_new(image, count, replication_factor, int.from_bytes(topic_id[:4], "big"))
+    return place_new(image, count, replication_factor, seed)
 
 
 def place_new(image: MetadataImage, count: int, replication_factor: int, seed: int) -> list[list[int]]:
     """Places for new partitions, or INVALID_REPLICATION_FACTOR in the words in which a client is told."""
-    usable = [
-        UsableBroker(broker.id, broker.rack, broker.fenced)
-        for broker in image.brokers.values()
-        if not broker.in_controlled_shutdown
-    ]
     try:
-        return place(usable, count, replication_factor, seed)
+        return place(usable_brokers(image), count, replication_factor, seed)
     except KafkaError as error:
         raise KafkaError(
             error.code, f"Unable to replicate the partition {replication_factor} time(s): {error.message}"
         ) from error
+
+
+def usable_brokers(image: MetadataImage) -> list[UsableBroker]:
+    """Who may be given new replicas: not who is shutting down, nor who has no log directory left for them."""
+    return [
+        UsableBroker(broker.id, broker.rack, broker.fenced)
+        for broker in image.brokers.values()
+        if not broker.in_controlled_shutdown
+        and (not broker.log_dirs or not set(broker.log_dirs).issubset(broker.cordoned_log_dirs or ()))
+    ]
 
 
 def _manual_assignments(image: MetadataImage, assignments: Sequence[CreatableReplicaAssignment]) -> list[list[int]]:

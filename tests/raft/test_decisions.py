@@ -426,6 +426,7 @@ def test_a_partition_without_a_leader_gets_one_that_lost_nothing(
         partition_id=0,
         topic_id=found.id,
         leader=-1,
+        replicas=[1, 2],
         isr=isr,
         eligible_leader_replicas=eligible,
         last_known_elr=last_known,
