@@ -17,7 +17,7 @@ from kafkapy.wire.messages.broker_registration import BrokerRegistrationRequest,
 
 if TYPE_CHECKING:
     from kafkapy.raft.decision import Decision
-    from kafkapy.raft.image import MetadataImage
+    from kafkapy.raft.image import BrokerRegistration, MetadataImage
 
 # The request has no time limit of its own.
 TIMEOUT_MS = 30_000
@@ -29,8 +29,12 @@ def handle(context: RequestContext, request: BrokerRegistrationRequest) -> Broke
 
     def make(image: MetadataImage) -> Sequence[Decision]:
         existing = image.brokers.get(request.broker_id)
-        has_session = existing is not None and controller.sessions.is_alive(
-            existing.id, existing.epoch, context.now_ms, config.broker_session_timeout_ms
+        has_session = (
+            existing is not None
+            and not _is_replaced(existing, request)
+            and controller.sessions.is_alive(
+                existing.id, existing.epoch, context.now_ms, config.broker_session_timeout_ms
+            )
         )
         decisions = register_broker(image, request, config, has_session=has_session)
         if existing is not None and existing.incarnation_id != request.incarnation_id:
@@ -42,3 +46,9 @@ def handle(context: RequestContext, request: BrokerRegistrationRequest) -> Broke
 
     response: BrokerRegistrationResponse | Wait = decide_all(context, TIMEOUT_MS, make, refuse)
     return response
+
+
+def _is_replaced(existing: BrokerRegistration, request: BrokerRegistrationRequest) -> bool:
+    """Whether the process before has ended for certain: its ports belong to the new one, and no two processes can have the same."""
+    before = {(one.name, one.host, one.port) for one in existing.listeners}
+    return before == {(one.name, one.host, one.port) for one in request.listeners}
