@@ -15,7 +15,7 @@ from kafkapy.config.dynamic import Change, changed_values, check_node_id, replac
 from kafkapy.config.resources import ResourceType
 from kafkapy.errors import ErrorCode, KafkaError
 from kafkapy.raft.decision import DECISION_RECORDS_MAX, Decision
-from kafkapy.raft.elections import eligible_no_longer
+from kafkapy.raft.elections import with_consequences
 from kafkapy.raft.image import MetadataImage
 from kafkapy.raft.leadership import ELR_FEATURE, MIN_INSYNC_REPLICAS
 from kafkapy.raft.topic_names import check_topic_name
@@ -64,8 +64,8 @@ def incremental_alter_configs(
         )
         for one, (code, message) in zip(request.resources, errors, strict=True)
     ]
-    records += eligible_no_longer(image, records)
-    return Decision([] if request.validate_only else records, IncrementalAlterConfigsResponse(responses=responses))
+    response = IncrementalAlterConfigsResponse(responses=responses)
+    return Decision([], response) if request.validate_only else with_consequences(image, records, response, config)
 
 
 def alter_configs(image: MetadataImage, request: AlterConfigsRequest, config: BrokerConfig) -> Decision:
@@ -82,8 +82,8 @@ def alter_configs(image: MetadataImage, request: AlterConfigsRequest, config: Br
         )
         for one, (code, message) in zip(request.resources, errors, strict=True)
     ]
-    records += eligible_no_longer(image, records)
-    return Decision([] if request.validate_only else records, AlterConfigsResponse(responses=responses))
+    response = AlterConfigsResponse(responses=responses)
+    return Decision([], response) if request.validate_only else with_consequences(image, records, response, config)
 
 
 def _alter(

@@ -21,6 +21,7 @@ from kafkapy.raft.leadership import (
     Leadership,
     all_partitions,
 )
+from kafkapy.raft.membership import after
 from kafkapy.wire.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -104,11 +105,11 @@ def preferred_elections(image: MetadataImage, config: BrokerConfig) -> list[Deci
     return leadership.decisions(records) if records else []
 
 
-def unclean_elections(image: MetadataImage, config: BrokerConfig, names: Iterable[str] | None = None) -> list[Decision]:
+def unclean_elections(image: MetadataImage, config: BrokerConfig) -> list[Decision]:
     """Any living replica leads partitions without a leader, in topics that are configured so. Due every unclean.leader.election.interval.ms."""
     leadership = Leadership(image, config)
-    records = []
-    for name in sorted(image.topics.by_name if names is None else names):
+    records: list[Record] = []
+    for name in sorted(image.topics.by_name):
         topic = image.topics.by_name[name]
         if not leadership.allows_unclean(name):
             continue
@@ -154,12 +155,18 @@ def eligible_no_longer(image: MetadataImage, changes: Iterable[Record]) -> list[
     return records
 
 
-def allows_unclean_elections(changes: Iterable[Record]) -> bool:
-    """Whether these changes of the configuration may let a replica lead that isn't in sync: then `unclean_elections` is due at once."""
-    return any(
-        isinstance(change, ConfigRecord) and change.name == UNCLEAN_LEADER_ELECTION and change.value != "false"
-        for change in changes
-    )
+def with_consequences(image: MetadataImage, changes: list[Record], response: object, config: BrokerConfig) -> Decision:
+    """Changes of the configuration with what follows for partitions.
+
+    Where a replica that isn't in sync may lead from now on it does so at once; what one decision cannot hold is left to the next look.
+    """
+    records = [*changes, *eligible_no_longer(image, changes)]
+    notes: tuple[str, ...] = ()
+    if any(isinstance(one, ConfigRecord) and one.name == UNCLEAN_LEADER_ELECTION for one in changes):
+        for decision in unclean_elections(after(image, [Decision(records, None)]), config):
+            records += decision.records[: DECISION_RECORDS_MAX - len(records)]
+            notes += decision.notes
+    return Decision(records, response, notes)
 
 
 def _not_needed() -> KafkaError:
