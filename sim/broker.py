@@ -32,6 +32,7 @@ from kafkapy.raft.controller import Controller
 from kafkapy.raft.delta import delta_between
 from kafkapy.raft.image import MetadataImage
 from kafkapy.raft.node import MetadataNode, MetadataSettings
+from kafkapy.types import TopicPartition
 from kafkapy.wire.messages.alter_partition import AlterPartitionRequest
 from kafkapy.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from kafkapy.wire.messages.broker_registration import BrokerRegistrationRequest
@@ -164,8 +165,9 @@ class Broker:
         self.controller_side.elected()
 
     def _publish(self, delta: Any, image: MetadataImage) -> None:
+        before = self.cluster.checker.newest
         if self.cluster.checker.published(self.node_id, image):
-            self._note_changes(delta, image)
+            self._note_changes(delta, before, image)
         if self.life.is_caught_up:
             self.replication.publish(delta, image)
         else:
@@ -177,9 +179,11 @@ class Broker:
         """A request has arrived."""
         self._take(self._handle(connection, request, version), answer, connection)
 
-    def _note_changes(self, delta: Any, image: MetadataImage) -> None:
+    def _note_changes(self, delta: Any, before: MetadataImage | None, image: MetadataImage) -> None:
         for topic in delta.topics.changed.values():
             for index, state in topic.changed.items():
+                known = before.topics.partition(topic.name, index) if before is not None else None
+                self.cluster.checker.check_joined(TopicPartition(topic.name, index), known, state)
                 self.simulation.note(
                     "metadata",
                     f"{image.offset}: {topic.name}-{index} leader {state.leader} epoch {state.leader_epoch} "

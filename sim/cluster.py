@@ -177,6 +177,15 @@ class Cluster:
         self.network.died(process)
         self.checker.brokers.pop(node_id, None)
         self.brokers.pop(node_id).release()
+        life = process.life
+
+        def probed() -> None:
+            for broker in self.brokers.values():
+                if process.life == life and not self.network.is_cut(process, broker.process):
+                    broker.controller_side.found_dead(node_id)
+
+        if self.dice.random() < 0.7:
+            self.simulation.at(self.dice.randrange(5_000, 100_000), probed)
 
     def may_lose(self, node_id: int) -> bool:
         """Whether the cluster has promised to survive that this broker loses what it hasn't flushed.

@@ -59,9 +59,10 @@ class SimulatedDisk(MemoryFilesystem):
         return disk
 
     def forget(self, path: str) -> None:
-        """A folder and all in it are gone: somebody has replaced the disk."""
-        self.files = {name: file for name, file in self.files.items() if not name.startswith(path)}
-        self.folders = {name for name in self.folders if not name.startswith(path)}
+        """Everything in a folder is gone but the file that says whose it is: that one tells its directory id, which the cluster knows."""
+        kept = f"{path}/meta.properties"
+        self.files = {name: file for name, file in self.files.items() if name == kept or not name.startswith(path)}
+        self.folders = {name for name in self.folders if name == path or not name.startswith(path)}
 
 
 def _torn(file: _File, dice: Random) -> bytes | None:

@@ -26,6 +26,8 @@ class World(Protocol):
 
     def stop(self, node_id: int) -> None: ...
 
+    def wipe(self, node_id: int) -> None: ...
+
 
 class Nemesis:
     """Draws faults until told to end, then heals everything."""
@@ -48,6 +50,9 @@ class Nemesis:
             self.break_connections,
             self.slow_link,
             self.kill_all,
+            self.massacre,
+            self.bounce,
+            self.wipe_one,
         ]
         self.kinds = self.dice.sample(kinds, self.dice.randrange(2, len(kinds) + 1))
         self._ended = False
@@ -90,11 +95,11 @@ class Nemesis:
         return self.dice.choice((1_000, 100_000, 1_000_000, 5_000_000)) + self.dice.randrange(300_000)
 
     def _restart_later(self, node_id: int) -> None:
-        def restart() -> None:
-            if not self.world.processes[node_id].is_alive:
-                self.world.start(node_id)
+        self._after(self._downtime_us(), lambda: self._revive(node_id))
 
-        self._after(self._downtime_us(), restart)
+    def _revive(self, node_id: int) -> None:
+        if not self.world.processes[node_id].is_alive:
+            self.world.start(node_id)
 
     # The faults.
 
@@ -109,6 +114,36 @@ class Nemesis:
         """`kill -9` for all at once; they come back in any order."""
         for node_id in self.world.processes:
             self.world.crash(node_id, power=False)
+            self._restart_later(node_id)
+
+    def massacre(self) -> None:
+        """One after the other is killed, and they come back in another order."""
+        nodes = list(self.world.processes)
+        self.dice.shuffle(nodes)
+        delay_us = 0
+        for node_id in nodes:
+            self._after(delay_us, lambda node_id=node_id: self.world.crash(node_id, power=False))  # type: ignore[misc]
+            self._after(delay_us + self.dice.randrange(2_000_000, 9_000_000), lambda node_id=node_id: self._revive(node_id))  # type: ignore[misc]
+            delay_us += self.dice.randrange(200_000, 3_000_000)
+
+    def bounce(self) -> None:
+        """Processes die and are back at once, again and again: whatever they should remember, they have to have on disk."""
+        delay_us = 0
+        for _ in range(self.dice.randrange(5, 30)):
+            delay_us += self.dice.choice((2_000, 20_000, 200_000)) + self.dice.randrange(50_000)
+            self._after(delay_us, self._bounce_one)
+
+    def _bounce_one(self) -> None:
+        node_id = self._one()
+        if node_id is not None:
+            self.world.crash(node_id, power=self.dice.random() < 0.2)
+            self._after(self.dice.choice((500, 10_000)), lambda: self._revive(node_id))
+
+    def wipe_one(self) -> None:
+        """Somebody loses the disk with the records, and comes back without them."""
+        node_id = self._one()
+        if node_id is not None:
+            self.world.wipe(node_id)
             self._restart_later(node_id)
 
     def power_loss(self) -> None:

@@ -4,7 +4,7 @@
     a high watermark never falls within the life of a broker and a leader epoch
     below a high watermark every log is the same: same batches, same epochs, no batch twice, every producer's in order
     a high watermark is passed only by what each living member of the ISR has
-    whoever begins to lead has everything that is committed
+    whoever joins the ISR, and whoever begins to lead, has everything that is committed
     images at the same metadata offset are equal
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkapy.log.partition import Partition
-from kafkapy.raft.image import MetadataImage
+from kafkapy.raft.image import MetadataImage, PartitionImage
 from kafkapy.types import TopicPartition
 from sim.events import InvariantError
 from sim.truth import PartitionTruth
@@ -74,6 +74,23 @@ class Checker:
             return False
         self.newest = image
         return True
+
+    def check_joined(self, name: TopicPartition, before: PartitionImage | None, state: PartitionImage) -> None:
+        """Whoever joins the ISR has everything that is committed: from the proposal on the high watermark waited for it."""
+        truth = self.truth(name)
+        for node_id in state.isr:
+            broker = self.brokers.get(node_id)
+            if before is None or node_id in before.isr or node_id == state.leader or broker is None:
+                continue
+            registered = self.newest.brokers.get(node_id) if self.newest is not None else None
+            replica = broker.replicas.find(*name)
+            if registered is None or registered.epoch != broker.life.broker_epoch or replica is None:
+                continue
+            if replica.log.log_end_offset < truth.end_offset:
+                raise InvariantError(
+                    f"{name}: {node_id} joins the ISR {state.isr} with {replica.log.log_end_offset} records, "
+                    f"{truth.end_offset} are committed"
+                )
 
     # Replicas.
 

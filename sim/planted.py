@@ -16,7 +16,7 @@ from kafkapy.handlers import decisions, produce
 from kafkapy.handlers.wait import Wait
 from kafkapy.log.partition import Partition
 from kafkapy.log.producer_state import ProducerTable
-from kafkapy.raft import alter_partition, leadership, membership, topics_delta
+from kafkapy.raft import alter_partition, leadership, topics_delta
 from kafkapy.raft.journal import Journal
 from kafkapy.raft.syncobj_seams import transport_class
 from kafkapy.replication.isr import IsrTracker
@@ -164,21 +164,19 @@ def _epoch_not_bumped(stack: ExitStack) -> None:
 
 
 def _unclean_restart_kept(stack: ExitStack) -> None:
-    leave = membership._leave_isrs
+    leave = leadership.Leadership.leave_isrs
 
-    def stay(image: Any, leaders: Any, broker_id: int, lost_records: bool = False) -> Any:
-        return [] if lost_records else leave(image, leaders, broker_id)
+    def stay(self: Any, broker_id: int, lost_records: bool = False) -> Any:
+        return [] if lost_records else leave(self, broker_id)
 
-    _replace(stack, membership, "_leave_isrs", stay)
+    _replace(stack, leadership.Leadership, "leave_isrs", stay)
 
 
 def _unclean_restart_eligible(stack: ExitStack) -> None:
-    leave = membership._leave_isrs
-
-    def believe(image: Any, leaders: Any, broker_id: int, lost_records: bool = False) -> Any:
-        return leave(image, leaders, broker_id)
-
-    _replace(stack, membership, "_leave_isrs", believe)
+    leave = leadership.Leadership.leave_isrs
+    _replace(
+        stack, leadership.Leadership, "leave_isrs", lambda self, broker_id, lost_records=False: leave(self, broker_id)
+    )
 
 
 def _truncation_by_high_watermark(stack: ExitStack) -> None:

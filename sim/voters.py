@@ -161,6 +161,10 @@ class VoterWorld:
         disk = self.router.disks[str(node_id)]
         self.router.mount(str(node_id), disk.after_power_failure(self.dice) if power else disk.after_kill())
 
+    def wipe(self, node_id: int) -> None:
+        """A voter's disk is never simulated as lost: it would have to be let in again by hand (raft/voter_identity.py)."""
+        self.crash(node_id, power=True)
+
     def stop(self, node_id: int) -> None:
         """A clean stop."""
         process = self.processes[node_id]
