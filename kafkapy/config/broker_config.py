@@ -125,6 +125,7 @@ class BrokerConfig:
     default_replication_factor: int
     min_insync_replicas: int
     unclean_leader_election_enable: bool
+    unclean_leader_election_interval_ms: int
     auto_leader_rebalance_enable: bool
     leader_imbalance_check_interval_seconds: int
     fetch_max_bytes: int

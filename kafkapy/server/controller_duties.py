@@ -81,16 +81,42 @@ class ControllerDuties:
     # ---- inside
 
     async def _run(self, scope: trio.CancelScope) -> None:
-        broker = self._broker
         with scope:
-            while True:
-                timeout_ms = broker.config.broker_session_timeout_ms
-                now_ms = broker.clock_ms()
-                for broker_id in broker.controller.sessions.expired(now_ms, timeout_ms):
-                    self._fence(broker_id, f"nothing was heard from it for {timeout_ms} ms")
-                due_ms = broker.controller.sessions.next_deadline(timeout_ms)
-                pause_s = TICK_MAX_S if due_ms is None else max(TICK_MIN_S, (due_ms - now_ms) / 1000)
-                await trio.sleep(min(TICK_MAX_S, pause_s))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._balance_for_ever)
+                nursery.start_soon(self._elect_uncleanly_for_ever)
+                await self._watch_for_ever()
+
+    async def _watch_for_ever(self) -> None:
+        broker = self._broker
+        while True:
+            timeout_ms = broker.config.broker_session_timeout_ms
+            now_ms = broker.clock_ms()
+            for broker_id in broker.controller.sessions.expired(now_ms, timeout_ms):
+                self._fence(broker_id, f"nothing was heard from it for {timeout_ms} ms")
+            due_ms = broker.controller.sessions.next_deadline(timeout_ms)
+            pause_s = TICK_MAX_S if due_ms is None else max(TICK_MIN_S, (due_ms - now_ms) / 1000)
+            await trio.sleep(min(TICK_MAX_S, pause_s))
+
+    async def _balance_for_ever(self) -> None:
+        """Leaderships go back to the preferred replicas by themselves, unless auto.leader.rebalance.enable is off."""
+        broker = self._broker
+        while True:
+            await trio.sleep(broker.config.leader_imbalance_check_interval_seconds)
+            if broker.config.auto_leader_rebalance_enable and broker.controller.is_active:
+                from kafkapy.raft.elections import preferred_elections
+
+                self._submit(preferred_elections(broker.controller.image, broker.config))
+
+    async def _elect_uncleanly_for_ever(self) -> None:
+        """Where unclean.leader.election.enable is on no partition stays without a leader for long."""
+        broker = self._broker
+        while True:
+            await trio.sleep(broker.config.unclean_leader_election_interval_ms / 1000)
+            if broker.controller.is_active:
+                from kafkapy.raft.elections import unclean_elections
+
+                self._submit(unclean_elections(broker.controller.image, broker.config))
 
     async def _probe(self, broker_id: int, scope: trio.CancelScope, pauses_s: Iterable[float]) -> None:
         """Look whether the broker's listener refuses; give up once it was heard of again."""

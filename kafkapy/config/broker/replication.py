@@ -68,6 +68,7 @@ TOPIC_KEYS = (
         "How often partitions are looked for that need an unclean election.",
         at_least(1),
         internal=True,
+        honoured=True,
     ),
     ConfigKey(
         "auto.leader.rebalance.enable",
@@ -75,6 +76,7 @@ TOPIC_KEYS = (
         True,
         READ_ONLY,
         "Whether leadership goes back to the preferred replicas by itself.",
+        honoured=True,
     ),
     ConfigKey(
         "leader.imbalance.check.interval.seconds",
@@ -83,6 +85,7 @@ TOPIC_KEYS = (
         READ_ONLY,
         "How often partitions without their preferred leader are looked for.",
         at_least(1),
+        honoured=True,
     ),
     ConfigKey(
         "fetch.max.bytes",
