@@ -59,7 +59,7 @@ def header(name: str, value: Column) -> Column:
 
 def ordered(rows: DataFrame, partitions: int) -> DataFrame:
     """One task for each source partition, its records in the order of their offsets: the sink keeps the order of a task."""
-    return rows.repartition(partitions, "partition").sortWithinPartitions("partition", "offset")
+    return rows.repartitionByRange(partitions, "partition").sortWithinPartitions("partition", "offset")
 
 
 def selected(rows: DataFrame, condition: Mapping[str, Any]) -> DataFrame:
@@ -179,13 +179,11 @@ def run(
             wanted = not_arrived(wanted, arrived, plan["topic"])
         else:
             replay.note(number, {str(p): at for p, at in cluster.offsets([target], latest=True)[target.name].items()})
-        wanted = wanted.persist()
         count = wanted.count()
         ready = sent(ordered(wanted, len(bounds)), plan["keep_partitions"])
         ready.write.format("kafka").options(**options).option("topic", target.name).option(
             "includeHeaders", "true"
         ).save()
-        wanted.unpersist()
         replay.note(number + 1, None)
         total += count
         elapsed = time.monotonic() - begun

@@ -82,7 +82,7 @@ def _started(name: str, master: str | None) -> SparkSession:
         settings["spark.master"] = master or "local[*]"
     if not submitted:
         settings.setdefault("spark.jars.packages", _joined(conf.get("spark.jars.packages", ""), package))
-        settings["spark.ui.showConsoleProgress"] = "false"
+        settings["spark.ui.showConsoleProgress"] = str(sys.stderr.isatty()).lower()
         settings["spark.log.level"] = "ERROR"
     builder = SparkSession.builder.appName(f"kafkapy {name}")
     for key, value in settings.items():
