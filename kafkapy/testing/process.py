@@ -30,6 +30,7 @@ class ProcessRunner:
         self._reader: threading.Thread | None = None
         self._ready = threading.Event()
         self._port = 0
+        self._asked_to_stop = False
         self.lines: list[str] = []
 
     @property
@@ -81,8 +82,10 @@ class ProcessRunner:
         self._ready.set()
 
     def terminate(self) -> None:
-        """Ask it to stop; `stop` waits for that."""
-        self._signal(signal.SIGTERM)
+        """Ask it to stop; `stop` waits for that. Asking twice would end it at once."""
+        if not self._asked_to_stop:
+            self._asked_to_stop = True
+            self._signal(signal.SIGTERM)
 
     def stop(self) -> None:
         """SIGTERM, and wait for the end. Raises RuntimeError when there is none, or not a clean one."""
