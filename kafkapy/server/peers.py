@@ -7,11 +7,11 @@
 `done(response)` runs on the loop. `done(None)` says that no answer came: the connection could not be made, broke, or the time was over. It is called
 exactly once for every `ask`, and never from inside of `ask`. `version` is the newest one wanted; a peer that is older is asked in its newest.
 
-Theory of operation. One task per peer connects when something has been asked, receives into one buffer and hands each answer to whoever asked,
-in the order of the requests, which is how Kafka answers. The `records` of an answer are views of that buffer, so they are valid during `done`
-only: nothing is copied between the socket and the log. An answer that is late breaks the connection, because everything behind it would be late
-too. While a connection cannot be made, what is asked waits for the next attempt, so that somebody who asks again at once is held to the pace of
-the attempts.
+Theory of operation. One task per peer connects when something has been asked, and sees to the end. What arrives goes into one buffer, in calls from
+`readiness.py`, and each answer to whoever asked, in the order of the requests, which is how Kafka answers. The `records` of an answer
+are views of that buffer, so they are valid during `done` only: nothing is copied between the socket and the log. An answer that is late breaks
+the connection, because everything behind it would be late too. While a connection cannot be made, what is asked waits for the next attempt, so
+that somebody who asks again at once is held to the pace of the attempts.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from kafkapy.wire.header import skip_header_tags
 
 if TYPE_CHECKING:
     from kafkapy.server.broker import Broker
+    from kafkapy.server.readiness import Readiness
     from kafkapy.wire.schema import Request
 
 log = logging.getLogger("kafkapy.peers")
@@ -56,9 +57,6 @@ TIMEOUT_MS_DEFAULT = 30_000
 
 # No answer is longer than what a fetch may bring, and a broker gives at most this much for one.
 ANSWER_BYTES_MAX = 1 << 30
-
-# A peer that sends without pause is served this many buffers before the others get their turn.
-RECEIVES_PER_TURN = 4
 
 # A buffer that has grown is given back when nothing has come for so long.
 BUFFER_KEPT_S = 5.0
@@ -97,9 +95,10 @@ class Peer:
     """One connection to one node, made when it is needed and made again when it broke."""
 
     __slots__ = (
-        "_answered", "_asked", "_backlog", "_correlation_id", "_draining", "_end", "_failures", "_forms", "_nursery",
-        "_open", "_queued", "_ranges", "_scope", "_settle", "_setup_timeout_s", "_sock", "_start", "_view", "_wanted",
-        "_watch", "address", "client_id", "closed", "name",
+        "_answered", "_asked", "_backlog", "_correlation_id", "_draining", "_end", "_ended", "_failures", "_fault",
+        "_forms", "_nursery", "_open", "_queued", "_ranges", "_readiness", "_room", "_scope", "_settle",
+        "_setup_timeout_s", "_sock", "_start", "_view", "_wanted", "_was_quiet", "_watch", "address", "client_id",
+        "closed", "name",
     )  # fmt: skip
 
     def __init__(
@@ -107,6 +106,7 @@ class Peer:
         name: str,
         address: Callable[[], Address | None],
         nursery: trio.Nursery,
+        readiness: Readiness,
         *,
         client_id: str,
         settle: Callable[[], None],
@@ -118,6 +118,7 @@ class Peer:
         self.client_id = client_id.encode()
         self.closed = False
         self._nursery = nursery
+        self._readiness = readiness
         self._settle = settle
         self._correlation_id = 0
         self._setup_timeout_s = setup_timeout_s
@@ -132,6 +133,10 @@ class Peer:
         self._draining = False
         self._view = memoryview(bytearray(CONNECTION_BUFFER_BYTES_MIN))
         self._start = self._end = 0
+        self._room = 0  # how much of the buffer the next bytes may take
+        self._ended: trio.Event | None = None  # while answers are received: set at the connection's end
+        self._fault: Exception | None = None
+        self._was_quiet = False
         self._failures = 0
         self._wanted = trio.Event()
         self._scope = trio.CancelScope()
@@ -154,6 +159,7 @@ class Peer:
         if self._sock is None:
             self._queued.append(asked)
             self._wanted.set()
+            self._readiness.give_way()
         else:
             self._send(asked)
 
@@ -219,36 +225,53 @@ class Peer:
         first = Asked(ApiVersionsRequest(), 0, partial(self._negotiated, sock), deadline)
         self._watch.deadline = min(self._watch.deadline, deadline)
         self._write(sock, first, 0)
-        receives = 0
-        while True:
-            wanted = self._make_room()
-            try:
-                count = sock.recv_into(self._view[self._end : self._end + wanted])
-            except BlockingIOError:
-                receives = 0
-                await self._wait_readable(sock)
-                continue
-            if not count:
-                return
-            self._end += count
-            self._handle_frames()
-            if self._start == self._end:
-                receives = 0
-                await self._wait_readable(sock)
-                continue
-            receives += 1
-            if receives >= RECEIVES_PER_TURN:
-                receives = 0
-                await trio.lowlevel.checkpoint()
+        self._room = self._make_room()
+        self._fault = None
+        ended = self._ended = trio.Event()
+        self._readiness.add(sock.fileno(), self._on_readable)
+        try:
+            while not ended.is_set():
+                with trio.move_on_after(BUFFER_KEPT_S):
+                    await ended.wait()
+                self._shrink()
+        finally:
+            self._disarm(sock)
+        if self._fault is not None:
+            raise self._fault
 
-    async def _wait_readable(self, sock: socket.socket) -> None:
-        if self._start == self._end and len(self._view) > CONNECTION_BUFFER_BYTES_KEPT:
-            with trio.move_on_after(BUFFER_KEPT_S):
-                await trio.lowlevel.wait_readable(sock)
+    def _on_readable(self) -> None:
+        """Receive once and hand out what is whole."""
+        sock, end = self._open, self._end
+        assert sock is not None, "only an open connection is watched"
+        self._was_quiet = False
+        try:
+            count = sock.recv_into(self._view[end : end + self._room])
+            self._end = end + count
+            if count:
+                self._handle_frames()
+                self._room = self._make_room()
                 return
+        except BlockingIOError:
+            return
+        except Exception as error:  # noqa: BLE001 -- raised again in the task, which knows how connections end
+            self._fault = error
+        assert self._ended is not None
+        self._ended.set()
+        self._disarm(sock)
+        self._readiness.give_way()
+
+    def _disarm(self, sock: socket.socket) -> None:
+        if self._ended is not None:
+            self._ended = None
+            self._readiness.remove(sock.fileno())
+
+    def _shrink(self) -> None:
+        """Give a grown buffer back when nothing has come for a while."""
+        if self._was_quiet and self._start == self._end and len(self._view) > CONNECTION_BUFFER_BYTES_KEPT:
             self._view = memoryview(bytearray(CONNECTION_BUFFER_BYTES_MIN))
             self._start = self._end = 0
-        await trio.lowlevel.wait_readable(sock)
+            self._room = CONNECTION_BUFFER_BYTES_MIN
+        self._was_quiet = True
 
     def _make_room(self) -> int:
         """See that the buffer can take the answer that has begun, and say how many bytes to ask for."""
@@ -359,6 +382,7 @@ class Peer:
             self._backlog.append(memoryview(out)[sent:])
             self._draining = True
             self._nursery.start_soon(self._drain, sock)
+            self._readiness.give_way()
 
     async def _drain(self, sock: socket.socket) -> None:
         """Write out what the socket has not taken at once."""
@@ -458,6 +482,7 @@ class Peers:
             name,
             address,
             self._nursery,
+            self._broker.readiness,
             client_id=client_id or f"broker-{config.node_id}",
             settle=self._settle,
             setup_timeout_s=config.socket_connection_setup_timeout_ms / 1000,
