@@ -23,6 +23,7 @@ _COMPLETION_VARIABLE = "_KAFKAPY_COMPLETE"
 
 COMMANDS = {
     "start": Entry("kafkapy.cli.start:start", "Run a broker, or a cluster of them."),
+    "format": Entry("kafkapy.cli.format:format_", "Format the data folders of a node."),
     "topic": Entry("kafkapy.cli.topic:topic", "Create, inspect, configure and delete topics."),
     "produce": Entry("kafkapy.cli.produce:produce", "Write records to a topic."),
     "consume": Entry("kafkapy.cli.consume:consume", "Read records from topics."),

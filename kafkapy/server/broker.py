@@ -163,6 +163,7 @@ class Broker:
                 known = (read_meta_properties(logs.pool.fs, folder.path) for folder in logs.folders)
                 ids = [properties["cluster.id"] for properties in known if properties and "cluster.id" in properties]
                 self.cluster_id = ids[0] if ids else metadata_follower.new_cluster_id(config)
+                metadata_follower.before_formatting(config)
                 logs.load(config.node_id, self.cluster_id, _random_uuid)
             except BaseException:
                 logs.unlock()

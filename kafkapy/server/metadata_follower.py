@@ -119,11 +119,16 @@ def new_cluster_id(config: BrokerConfig) -> str:
     if config.single_node or not controllers:
         return format_uuid(uuid.uuid4().bytes)
     from kafkapy.raft.cluster_id import derived_cluster_id
-    from kafkapy.raft.voter_identity import note_unformatted
 
-    if config.is_controller and len(controllers) > 1:
-        note_unformatted(config.metadata_log_dir)
     return format_uuid(derived_cluster_id(controllers))
+
+
+def before_formatting(config: BrokerConfig) -> None:
+    """A controller among several whose folder is new has to be careful at first, so that is noted before the folder is marked as its own."""
+    if config.is_controller and len(config.controller_quorum_voters) > 1:
+        from kafkapy.raft.voter_identity import note_unformatted
+
+        note_unformatted(config.metadata_log_dir)
 
 
 def join(broker: Broker, nursery: trio.Nursery) -> Membership:
