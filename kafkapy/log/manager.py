@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# Its folder may lie in a data folder, but it is none of the logs here: raft/metadata_log.py opens and checks it.
+METADATA_TOPIC = "__cluster_metadata"
+
 # A stop that has more logs than this to flush makes the whole disk durable once instead of file by file.
 _SYNC_EACH_MAX = 64
 # Descriptors of one recovery, which reads one file after another.
@@ -88,11 +91,11 @@ class LogManager:
         return list(self._folder_of)
 
     def needing_recovery(self) -> list[TopicPartition]:
-        """The partitions that were not stopped cleanly and are not open yet."""
+        """The partitions that were not stopped cleanly and are not open yet. The metadata log, which lies beside them, looks after itself."""
         return [
             topic_partition
             for topic_partition, folder in self._folder_of.items()
-            if not folder.clean and topic_partition not in self.logs
+            if not folder.clean and topic_partition not in self.logs and topic_partition.topic != METADATA_TOPIC
         ]
 
     def recover(self, topic_partition: TopicPartition, config: LogConfig, topic_id: bytes, now_ms: int) -> Log:

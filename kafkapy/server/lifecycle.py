@@ -53,7 +53,8 @@ SAY_AGAIN_S = 5.0
 EAGER_S = 0.03
 # A controlled shutdown may take as long as it goes on; with no controller to ask it ends after this.
 SHUTDOWN_S = 60.0
-SHUTDOWN_UNHEARD_MS = 1_500
+SHUTDOWN_ATTEMPT_MS = 500
+SHUTDOWN_UNHEARD_S = 1.5
 
 
 class Lifecycle:
@@ -65,6 +66,7 @@ class Lifecycle:
         self._following = alone
         self._logs_are_open = False
         self._wants_to_stop = False
+        self._heard_at = 0.0
         self._is_unfenced = False
         self._stopped = trio.Event()
         self._caught_up = trio.Event()
@@ -143,6 +145,7 @@ class Lifecycle:
         if not (broker.config.is_broker and broker.config.controlled_shutdown_enable and self._is_unfenced):
             return
         self._wants_to_stop = True
+        self._heard_at = trio.current_time()
         self._soon.set()
         with trio.move_on_after(SHUTDOWN_S):
             await self._let_go.wait()
@@ -233,14 +236,14 @@ class Lifecycle:
             want_shut_down=self._wants_to_stop,
             offline_log_dirs=offline,
         )
-        timeout_ms = SHUTDOWN_UNHEARD_MS if self._wants_to_stop else ATTEMPT_MS
-        answer = await self._ask(request, HEARTBEAT_VERSION, timeout_ms)
+        answer = await self._ask(request, HEARTBEAT_VERSION, SHUTDOWN_ATTEMPT_MS if self._wants_to_stop else ATTEMPT_MS)
         interval_s = config.broker_heartbeat_interval_ms / 1000
         if answer is None or answer.error_code == ErrorCode.REQUEST_TIMED_OUT:
-            if self._wants_to_stop:
+            if self._wants_to_stop and trio.current_time() - self._heard_at > SHUTDOWN_UNHEARD_S:
                 log.warning("no controller answers; stopping without handing over")
                 self._let_go.set()
             return RETRY_S
+        self._heard_at = trio.current_time()
         if answer.error_code:
             return await self._refused(ErrorCode(answer.error_code))
         self._said.clear()
