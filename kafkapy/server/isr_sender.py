@@ -1,10 +1,11 @@
-"""Sends what replication/isr.py decides: at once where a replica has caught up; twice in replica.lag.time.max.ms it looks for those that are late."""
+"""Sends what replication/isr.py decides: at once where a replica has caught up; twice in replica.lag.time.max.ms, and
+whenever a broker comes or goes, it looks for those that are late or may join."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafkapy.handlers.wait import Wait
+from kafkapy.handlers.wait import METADATA_CHANGED, Wait
 from kafkapy.replication.isr import ALTER_PARTITION_VERSION, IsrTracker
 from kafkapy.server.waiting import NOBODY
 
@@ -31,6 +32,7 @@ class IsrSender:
             lag_messages_max=config.kafkapy_replica_lag_max_messages,
         )
         self._kicked = False
+        self._brokers = broker.image.brokers
         self._check_later()
 
     def watch(self, partition: Partition) -> None:
@@ -66,9 +68,14 @@ class IsrSender:
 
     def _check_later(self) -> None:
         pause_ms = max(CHECK_MS_MIN, self._broker.config.replica_lag_time_max_ms // 2)
-        self._broker.waiting.park(Wait((), self._broker.clock_ms() + pause_ms, self._check), NOBODY)
+        self._broker.waiting.park(Wait((METADATA_CHANGED,), self._broker.clock_ms() + pause_ms, self._check), NOBODY)
 
-    def _check(self, expired: bool) -> bool:
+    def _check(self, expired: bool) -> bool | None:
+        """Also when a broker has come or gone: its replicas may have caught up before it was allowed into an ISR."""
+        brokers = self._broker.image.brokers
+        if not expired and brokers is self._brokers:
+            return None
+        self._brokers = brokers
         self._tracker.check(self._broker.clock_ms())
         self._check_later()
         return True
