@@ -39,6 +39,7 @@ class Fetching:
         self.core = LeaderFetcher(leader_id, self.broker.node_id, settings, replication)
         self._connection: Connection | None = None
         self._connecting = False
+        self._owed = 0
 
     def pump(self) -> None:
         """Send what there is to send."""
@@ -57,8 +58,8 @@ class Fetching:
 
     def _connect(self) -> None:
         broker = self.broker
-        if self._connecting:
-            return
+        if self._connecting or self._owed:
+            return  # What the last connection owes is answered first, with nothing.
         self._connection = broker.cluster.network.connect(broker.process, broker.cluster.processes[self.leader_id])
         if self._connection is None:
             self._connecting = True
@@ -75,9 +76,11 @@ class Fetching:
         broker = self.broker
 
         def done(response: Any) -> None:
+            self._owed -= 1
             self.core.answered(request, response, broker.now_ms)
             self.pump()
 
+        self._owed += 1
         connection.ask(request, version, done, ASK_TIMEOUT_MS)
 
 

@@ -63,7 +63,7 @@ def load(
         entries = _entries(log)
         _check_topic_id(log, topic_id, entries)
         entries = finish_replacements(log, entries)
-        _load_segments(log, entries, now_ms)
+        _load_segments(log, entries, None if clean else recovery_point, now_ms)
     if not log.segments:
         with storage_errors(log.folder):
             log.add_segment(log_start_offset, now_ms)
@@ -130,8 +130,8 @@ def _check_topic_id(log: Log, topic_id: bytes, entries: list[FileEntry]) -> None
     log.topic_id = stored
 
 
-def _load_segments(log: Log, entries: list[FileEntry], now_ms: int) -> None:
-    """A Segment for every data file; index files without one go."""
+def _load_segments(log: Log, entries: list[FileEntry], recovery_point: int | None, now_ms: int) -> None:
+    """A Segment for every data file; index files without one go. `recovery_point` is None after a clean stop."""
     by_name = {entry.name: entry for entry in entries}
     last_snapshot = -1
     for entry in entries:
@@ -156,7 +156,9 @@ def _load_segments(log: Log, entries: list[FileEntry], now_ms: int) -> None:
     log.last_snapshot_offset = last_snapshot
     if log.segments:
         log.active = log.segments[-1]
-    for segment in log.segments[:-1]:
+    # From the recovery point on segments may be torn, and recovery makes their indexes anew.
+    checked = -1 if recovery_point is None or not log.segments else _first_unflushed(log, recovery_point)
+    for segment in log.segments[:checked]:
         _check_closed_indexes(segment, by_name)
 
 

@@ -175,6 +175,19 @@ def test_segments_after_a_torn_one_are_removed() -> None:
     assert all(int(name.rpartition("/")[2][:20]) <= again.log_end_offset for name in left)
 
 
+def test_torn_segment_behind_the_recovery_point_without_its_index_is_cut_as_well() -> None:
+    """A power loss takes the tail of a closed segment and its index, which nobody had flushed, together."""
+    disk = MemoryFilesystem()
+    log = filled(disk)
+    torn = log.segments[1]
+    recovery_point = log.segments[0].next_offset
+    disk = disk.after_kill()
+    del content(disk, f"{torn.base_offset:020d}.log")[-10:]
+    del disk.files[f"{FOLDER}/{torn.base_offset:020d}.index"]
+    again = open_log(disk, settings=SMALL, clean=False, recovery_point=recovery_point)
+    assert recovery_point <= again.log_end_offset < torn.next_offset
+
+
 def delete(name: str) -> Callable[[MemoryFilesystem], None]:
     def damage(disk: MemoryFilesystem) -> None:
         for path in [path for path in disk.files if path.endswith(name)]:
