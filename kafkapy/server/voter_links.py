@@ -73,11 +73,14 @@ class Link:
         self.backlog_bytes = 0
         self.scope = trio.CancelScope()
         self.scope_of_drain = trio.CancelScope()
+        self.is_closed = False
         self._backlog: deque[memoryview] = deque()
         self._backlog_grew = trio.Event()
 
     def send(self, frame: bytes | bytearray) -> None:
         """Send now, as far as the socket takes it; the rest is left to `drain`."""
+        if self.is_closed:
+            return
         self.said_at = trio.current_time()
         sent = 0
         if not self._backlog:
@@ -101,11 +104,14 @@ class Link:
 
     async def drain(self) -> None:
         """Write the backlog out as the peer takes it."""
-        while True:
+        while not self.is_closed:
             await self._backlog_grew.wait()
             self._backlog_grew = trio.Event()
-            while self._backlog:
-                await trio.lowlevel.wait_writable(self.sock)
+            while self._backlog and not self.is_closed:
+                try:
+                    await trio.lowlevel.wait_writable(self.sock)
+                except trio.ClosedResourceError:
+                    return
                 piece = self._backlog[0]
                 try:
                     sent = self.sock.send(piece)
@@ -131,6 +137,7 @@ class Link:
 
     def close(self) -> None:
         """End it; its task cleans up."""
+        self.is_closed = True
         self.scope.cancel()
 
 
@@ -287,6 +294,7 @@ class VoterLinks:
         except OSError as error:
             log.debug("voter link to %s lost: %s", link.where, error)
         finally:
+            link.is_closed = True
             if peer is not None:
                 self._end(link, peer)
             trio.lowlevel.notify_closing(link.sock)
