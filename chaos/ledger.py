@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 
 class Ack(NamedTuple):
-    """A record that a broker has acknowledged."""
+    """A record that a broker has acknowledged; the client does not always know at which offset."""
 
     value: str
-    offset: int
+    offset: int | None
 
 
 class Ledger:
@@ -30,7 +30,7 @@ class Ledger:
         with self._lock:
             self.sent += 1
 
-    def ack(self, topic: str, partition: int, value: str, offset: int) -> None:
+    def ack(self, topic: str, partition: int, value: str, offset: int | None) -> None:
         """A record is in the log for good."""
         now = time.monotonic()
         key = (topic, partition)
