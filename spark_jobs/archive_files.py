@@ -147,7 +147,7 @@ def commit(storage: Storage, state: State, owner: str) -> None:
 
 
 def _state_names(storage: Storage) -> list[str]:
-    names = (file.path.rpartition("/")[2] for file in storage.list(_STATE))
+    names = (file.path.rpartition("/")[2] for file in storage.children(_STATE))
     return sorted(name.removesuffix(".json") for name in names if re.fullmatch(r"\d{12}\.json", name))
 
 
@@ -185,7 +185,7 @@ def clean(storage: Storage) -> list[str]:
 def _data_files(storage: Storage) -> list[StoredFile]:
     return [
         file
-        for folder in storage.list("")
+        for folder in storage.children("")
         if folder.path.startswith("topic=")
         for file in storage.files_below(folder.path)
     ]

@@ -256,9 +256,9 @@ def main(
     properties: tuple[str, ...],
     master: str | None,
 ) -> None:
-    """Compare topics with their archive: counts, holes, duplicates, checksums.
+    """Compare topics with their archive.
 
-    Prints a table and exits with 1 when anything is missing, surplus, doubled or different. Without TOPICS: all that the archive has.
+    Counts, holes, duplicates and checksums, partition by partition: prints a table and exits with 1 when anything is missing, surplus, doubled or different. Without TOPICS: all that the archive has.
     """
     with session("audit", master) as spark:
         storage = Storage(spark, uri)

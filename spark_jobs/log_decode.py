@@ -169,7 +169,7 @@ def _run(view: Array, position: int, size: int, most: int) -> int:
     run = max(most, 0)
     for at in range(2 if view[position] >= 128 else 1):
         lengths = view[position + at : position + at + run * size : size]
-        other = np.flatnonzero(lengths != lengths[0]) if run else ()
+        other = np.flatnonzero(lengths != view[position + at]) if run else ()
         if len(other):
             run = int(other[0])
     return run
@@ -191,7 +191,8 @@ def varints(view: Array, positions: Array) -> tuple[Array, Array]:
         more = more[byte > 0x7F]
         shift += 7
     half, sign = value >> np.uint64(1), value & np.uint64(1)
-    return (half ^ (~sign + np.uint64(1))).view(np.int64), after
+    values: Array = (half ^ (~sign + np.uint64(1))).view(np.int64)
+    return values, after
 
 
 def read_fields(data: bytes, payloads: Sequence[Payload]) -> Fields:

@@ -75,10 +75,10 @@ class LogReader(DataSourceReader):
     def __init__(self, options: Mapping[str, str]) -> None:
         self.options = options
 
-    def partitions(self) -> list[Split]:  # type: ignore[override]
+    def partitions(self) -> list[Split]:
         return [Split(wanted) for wanted in plan(self.options)]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Split), "Spark gives back what was planned"
         yield from read_range(partition.wanted)
 

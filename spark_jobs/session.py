@@ -80,6 +80,8 @@ def _started(name: str, master: str | None) -> SparkSession:
     conf = SparkConf()
     if not conf.contains("spark.master"):
         settings["spark.master"] = master or "local[*]"
+        if settings["spark.master"].startswith("local"):
+            settings["spark.sql.shuffle.partitions"] = "8"  # 200, the default, is for clusters
     if not submitted:
         settings.setdefault("spark.jars.packages", _joined(conf.get("spark.jars.packages", ""), package))
         settings["spark.ui.showConsoleProgress"] = str(sys.stderr.isatty()).lower()

@@ -155,7 +155,10 @@ def main(
     properties: tuple[str, ...],
     master: str | None,
 ) -> None:
-    """Show what goes through topics, window by window: records, bytes, sizes, keys, lateness and lag."""
+    """Show what goes through topics, window by window.
+
+    Records, bytes, sizes, keys, lateness (behind the latest before it in its partition) and lag (from --event-time to the timestamp).
+    """
     if archive and segments:
         raise click.UsageError("--archive or --segments, not both")
     options = client_options(bootstrap, properties)

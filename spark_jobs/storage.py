@@ -27,7 +27,7 @@ class Storage:
 
         self._jvm: Any = spark._jvm
         self.uri = uri.rstrip("/") or "/"
-        conf = spark._jsc.hadoopConfiguration()  # type: ignore[attr-defined]
+        conf = spark._jsc.hadoopConfiguration()
         try:
             path = self._jvm.org.apache.hadoop.fs.Path(self.uri)
             self._fs = path.getFileSystem(conf)
@@ -46,7 +46,7 @@ class Storage:
     def exists(self, path: str) -> bool:
         return bool(self._fs.exists(self._path(path)))
 
-    def list(self, path: str) -> list[StoredFile]:
+    def children(self, path: str) -> list[StoredFile]:
         """What is in a folder; nothing if there is none."""
         if not self.exists(path):
             return []
@@ -59,7 +59,7 @@ class Storage:
     def files_below(self, path: str) -> list[StoredFile]:
         """All files in a folder and its folders."""
         found = []
-        for entry in self.list(path):
+        for entry in self.children(path):
             found += self.files_below(entry.path) if entry.is_folder else [entry]
         return found
 

@@ -31,6 +31,12 @@ COMMANDS = {
     "txn": Entry("kafkapy.cli.txn:txn", "Look at transactions, and end those that hang."),
     "cluster": Entry("kafkapy.cli.cluster:cluster", "Look at the cluster and its brokers."),
     "partition": Entry("kafkapy.cli.partition:partition", "Look at replicas, move them, and elect leaders."),
+    "archive": Entry("kafkapy.cli.spark:archive", "Copy topics to Parquet files by topic and date, exactly once."),
+    "replay": Entry("kafkapy.cli.spark:replay", "Write an archived topic, or a part of it, into a topic."),
+    "audit": Entry("kafkapy.cli.spark:audit", "Compare topics with their archive."),
+    "transform": Entry("kafkapy.cli.spark:transform", "Turn the events of one topic into those of another, as they come."),
+    "split": Entry("kafkapy.cli.spark:split", "Divide a topic into several."),
+    "stats": Entry("kafkapy.cli.spark:stats", "Show what goes through topics, window by window."),
     "log": Entry("kafkapy.cli.log:log", "Read and verify a broker's files, without a broker."),
     "wire": Entry("kafkapy.cli.wire:wire", "Check and decode protocol messages."),
 }
