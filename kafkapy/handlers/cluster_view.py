@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkapy.raft.leadership import has_online_directory
+
 if TYPE_CHECKING:
     from kafkapy.handlers.context import RequestContext
     from kafkapy.raft.image import BrokerRegistration, PartitionImage
@@ -42,17 +44,28 @@ def endpoint(context: RequestContext, broker: BrokerRegistration) -> Endpoint | 
 
 
 def endpoints(context: RequestContext) -> list[Endpoint]:
-    """All live brokers that can be reached on the client's listener."""
-    found = (endpoint(context, broker) for broker in context.broker.image.active_brokers())
+    """All live brokers that can be reached on the client's listener; one that is about to stop is alive."""
+    brokers = context.broker.image.brokers
+    found = (endpoint(context, brokers[node]) for node in sorted(brokers) if not brokers[node].fenced)
     return [place for place in found if place is not None]
 
 
 def controller_id(context: RequestContext) -> int:
-    """The broker for admin requests. Every broker takes them and passes them on, so it is simply the one that was asked."""
-    return int(context.broker.config.node_id)
+    """The broker for admin requests. Every broker takes them and passes them on, so it is the one that was asked, as long as clients may see it."""
+    brokers = context.broker.image.brokers
+    own_id = int(context.broker.config.node_id)
+    if own_id in brokers and not brokers[own_id].fenced:
+        return own_id
+    return min((node for node, broker in brokers.items() if not broker.fenced), default=-1)
 
 
 def offline_replicas(context: RequestContext, partition: PartitionImage) -> list[int]:
-    """Replicas whose broker is not alive."""
+    """Replicas whose broker is not alive, or has lost the directory that they are in."""
     brokers = context.broker.image.brokers
-    return [node for node in partition.replicas if node not in brokers or brokers[node].fenced]
+    return [
+        node
+        for place, node in enumerate(partition.replicas)
+        if node not in brokers
+        or brokers[node].fenced
+        or (partition.directories and not has_online_directory(brokers[node], partition.directories[place]))
+    ]

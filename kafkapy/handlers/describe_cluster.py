@@ -28,7 +28,7 @@ def handle(context: RequestContext, request: DescribeClusterRequest) -> Describe
     for node_id in sorted(image.brokers):
         broker = image.brokers[node_id]
         place = endpoint(context, broker)
-        if place is not None and (broker.is_active or request.include_fenced_brokers):
+        if place is not None and (not broker.fenced or request.include_fenced_brokers):
             brokers.append(
                 DescribeClusterBroker(
                     broker_id=node_id, host=place.host, port=place.port, rack=place.rack, is_fenced=broker.fenced
