@@ -12,7 +12,7 @@ from kafkapy.errors import ErrorCode
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.decisions import decide_all
 from kafkapy.handlers.wait import Wait
-from kafkapy.raft.membership import register_broker
+from kafkapy.raft.registrations import register_broker
 from kafkapy.wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 
 if TYPE_CHECKING:

@@ -30,6 +30,9 @@ def handle(context: RequestContext, request: ControllerRegistrationRequest) -> C
         return ControllerRegistrationResponse(error_code=code, error_message=message or code.explanation)
 
     response: ControllerRegistrationResponse | Wait = decide(
-        context, TIMEOUT_MS, lambda image: registered_controller(image, registration), refuse
+        context,
+        TIMEOUT_MS,
+        lambda image: registered_controller(image, registration)._replace(response=ControllerRegistrationResponse()),
+        refuse,
     )
     return response

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from kafkapy.config.broker_config import BrokerConfig
+from kafkapy.errors import ErrorCode, KafkaError
 from kafkapy.raft.decision import Decision
 from kafkapy.raft.image import (
     BROKER,
@@ -18,8 +20,6 @@ from kafkapy.raft.image import (
 )
 from kafkapy.raft.image_records import broker_record, controller_record
 from kafkapy.raft.leadership import Leadership, Wanted, all_partitions
-from kafkapy.raft.registrations import check_levels
-from kafkapy.wire.messages.controller_registration import ControllerRegistrationResponse
 from kafkapy.wire.metadata_records import (
     METADATA_VERSION_LATEST,
     METADATA_VERSION_MIN,
@@ -90,7 +90,19 @@ def register_controller(image: MetadataImage, identity: NodeIdentity) -> Decisio
 def registered_controller(image: MetadataImage, registration: ControllerRegistration) -> Decision:
     """A controller's registration is taken in; KafkaError UNSUPPORTED_VERSION from one that cannot run what the cluster has agreed on."""
     check_levels(image, registration.features)
-    return Decision([controller_record(registration)], ControllerRegistrationResponse())
+    return Decision([controller_record(registration)], None)
+
+
+def check_levels(image: MetadataImage, features: Mapping[str, FeatureRange]) -> None:
+    """KafkaError UNSUPPORTED_VERSION for a node that cannot run the levels that the cluster has."""
+    for name, level in sorted({**dict.fromkeys(features, 0), **image.features}.items()):
+        lowest, highest = features.get(name, (0, 0))
+        if not lowest <= level <= highest:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"Unable to register because the broker does not support finalized version {level} of {name}. "
+                f"The broker wants a version between {lowest} and {highest}, inclusive.",
+            )
 
 
 def register_broker(image: MetadataImage, identity: NodeIdentity) -> Decision:

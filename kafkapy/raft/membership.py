@@ -20,12 +20,10 @@ from kafkapy.raft.delta import MetadataDelta
 from kafkapy.raft.directories import cordon_directories, directories_offline
 from kafkapy.raft.image import MetadataImage
 from kafkapy.raft.leadership import Leadership
-from kafkapy.raft.registrations import check_broker_epoch, register_broker
+from kafkapy.raft.registrations import check_broker_epoch
 from kafkapy.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kafkapy.wire.metadata_records import BrokerRegistrationChangeRecord
 from kafkapy.wire.schema import Record
-
-__all__ = ["register_broker"]
 
 # From this level of metadata.version on the directories that take no new replicas are told.
 CORDONED_METADATA_VERSION_MIN = 30

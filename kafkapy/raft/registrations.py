@@ -6,10 +6,9 @@ cluster has agreed on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from kafkapy.config.broker_config import BrokerConfig
 from kafkapy.errors import ErrorCode, KafkaError
+from kafkapy.raft.cluster import check_levels
 from kafkapy.raft.decision import Decision
 from kafkapy.raft.image import (
     METADATA_VERSION,
@@ -83,18 +82,6 @@ def _check_registration(
     if METADATA_VERSION not in features:
         raise KafkaError(ErrorCode.INVALID_REGISTRATION, "Request features do not contain 'metadata.version'")
     check_levels(image, features)
-
-
-def check_levels(image: MetadataImage, features: Mapping[str, FeatureRange]) -> None:
-    """KafkaError UNSUPPORTED_VERSION for a node that cannot run the levels that the cluster has."""
-    for name, level in sorted({**dict.fromkeys(features, 0), **image.features}.items()):
-        lowest, highest = features.get(name, (0, 0))
-        if not lowest <= level <= highest:
-            raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                f"Unable to register because the broker does not support finalized version {level} of {name}. "
-                f"The broker wants a version between {lowest} and {highest}, inclusive.",
-            )
 
 
 def _features(request: BrokerRegistrationRequest) -> dict[str, FeatureRange]:
