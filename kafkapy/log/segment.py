@@ -422,6 +422,7 @@ class Segment:
             self.activate()
         except CorruptIndexError as error:
             self.rebuild_indexes(str(error))
+            self.first_batch_timestamp()
         self.next_offset = offset
 
     def save_truncated_indexes(self) -> None:

@@ -188,6 +188,19 @@ def test_torn_segment_behind_the_recovery_point_without_its_index_is_cut_as_well
     assert recovery_point <= again.log_end_offset < torn.next_offset
 
 
+def test_log_that_is_cut_where_its_index_is_wrong_takes_appends_again() -> None:
+    """The index is made anew from the log, and the segment is as ready for the next append as any other."""
+    log = open_log(settings=config(index_interval_bytes=1))
+    for number in range(4):
+        append(log, batch(2, timestamp=NOW_MS + number))
+    entries = log.active.offset_index.entries
+    assert entries
+    entries[-12:-8] = b"\0\0\0\x07"
+    log.truncate_to(6, NOW_MS)
+    append(log, batch(2, timestamp=NOW_MS + 9))
+    assert offsets_of(read_all(log)) == list(range(8))
+
+
 def delete(name: str) -> Callable[[MemoryFilesystem], None]:
     def damage(disk: MemoryFilesystem) -> None:
         for path in [path for path in disk.files if path.endswith(name)]:
