@@ -12,6 +12,7 @@ from typing import Protocol
 from sim.events import Process, Simulation
 from sim.network import Network
 
+CALM_LATENCY_US = (50, 500)
 PAUSE_BETWEEN_US = (100_000, 3_000_000)
 
 
@@ -67,6 +68,7 @@ class Nemesis:
         self._ended = True
         self.simulation.note("nemesis", "ends: everything heals")
         self.network.heal()
+        self.network.latency_us = CALM_LATENCY_US
         for node_id, process in self.world.processes.items():
             if process.is_paused:
                 self.simulation.resume(process, timers_first=True)

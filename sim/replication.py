@@ -35,7 +35,7 @@ class Fetching:
         self.replication = replication
         self.broker = replication.broker
         self.leader_id = leader_id
-        settings = FetchSettings(partition_max_bytes=self.broker.dice.choice((200, 1 << 20)), backoff_ms=200)
+        settings = FetchSettings(partition_max_bytes=self.broker.dice.choice((700, 1 << 20)), backoff_ms=200)
         self.core = LeaderFetcher(leader_id, self.broker.node_id, settings, replication)
         self._connection: Connection | None = None
         self._connecting = False
