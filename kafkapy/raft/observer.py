@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 from kafkapy.errors import ErrorCode, KafkaError, ProtocolError, StorageError
 from kafkapy.raft.metadata_batches import read_committed, read_snapshot
 from kafkapy.raft.metadata_log import METADATA_TOPIC_ID
-from kafkapy.raft.quorum import Outcome, QuorumListener, RunOnLoop, SnapshotPosition, Ticket
+from kafkapy.raft.quorum import Outcome, QuorumListener, RunOnLoop, SnapshotPosition, Ticket, VoterProgress
 from kafkapy.raft.topic_names import CLUSTER_METADATA_TOPIC
 from kafkapy.wire.messages import fetch_snapshot
 from kafkapy.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData, ReplicaState
@@ -84,6 +84,7 @@ class Observer:
     ) -> None:
         """`controllers` are asked in turn; `position` tells where the image of this node ends."""
         self.leader_id: int | None = None
+        self.progress: dict[int, VoterProgress] = {}  # A node that has no vote never leads.
         self._identity = identity
         self._controllers = tuple(controllers)
         self._network = network

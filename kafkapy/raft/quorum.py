@@ -15,7 +15,7 @@ Two implementations: `syncobj_quorum.SyncObjQuorum` on disk, in a thread, and `M
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -71,6 +71,14 @@ class SnapshotPosition(NamedTuple):
     timestamp_ms: int
 
 
+class VoterProgress(NamedTuple):
+    """How far another voter has come, as the leader sees it; -1 where it hasn't been heard of."""
+
+    log_end_offset: int
+    fetch_time_ms: int
+    caught_up_time_ms: int
+
+
 class QuorumListener(Protocol):
     """Who is told, always on the loop's thread and in log order."""
 
@@ -105,6 +113,10 @@ class Quorum(Protocol):
     def leader_id(self) -> int | None:
         """The voter that leads now, as far as this node knows. It may not have opened its epoch yet."""
 
+    @property
+    def progress(self) -> Mapping[int, VoterProgress]:
+        """The other voters, while this node leads."""
+
     def start(self, listener: QuorumListener, run_on_loop: RunOnLoop) -> None:
         """Begin; nothing has been told before this."""
 
@@ -123,6 +135,7 @@ class MemoryQuorum:
         self.epoch = epoch
         self.next_offset = next_offset
         self.in_flight: deque[Ticket] = deque()
+        self.progress: dict[int, VoterProgress] = {}
         self.leading = False
         self._listener: QuorumListener | None = None
 

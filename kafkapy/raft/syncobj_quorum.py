@@ -17,16 +17,26 @@ import os
 import random
 import threading
 import time
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import partial
+from operator import itemgetter
 from typing import Any, Protocol
 
 from kafkapy.raft import voter_messages
 from kafkapy.raft.entries import JOURNAL_NAME, SNAPSHOT_NAME, LogEnd, SnapshotFile, encode_batches, encode_claim
 from kafkapy.raft.journal import Entry, Journal
-from kafkapy.raft.quorum import CommittedBatch, Outcome, QuorumListener, RunOnLoop, SnapshotPosition, Ticket
+from kafkapy.raft.quorum import (
+    CommittedBatch,
+    Outcome,
+    QuorumListener,
+    RunOnLoop,
+    SnapshotPosition,
+    Ticket,
+    VoterProgress,
+)
 from kafkapy.raft.syncobj_seams import (
     ENTRY_BYTES_MAX,
     LEADER,
@@ -48,6 +58,7 @@ ENTRY_BYTES = 256 * 1024
 # One voter has nobody to wait for: it stands for election after some milliseconds, and nothing it does needs a clock afterwards.
 SINGLE_VOTER_TIMING = {"appendEntriesPeriod": 0.002, "raftMinTimeout": 0.0065, "raftMaxTimeout": 0.007}
 NEVER_S = 1e9
+OFFSETS_KEPT = 1000
 # The core's own election timeouts are not used with several voters: see voter_elections.py.
 VOTERS_TIMING = {
     "appendEntriesPeriod": 0.2,
@@ -107,7 +118,9 @@ class SyncObjQuorum:
         self.other_voters = tuple(sorted(other_voters))
         self.snapshot_path = os.path.join(directory, SNAPSHOT_NAME)
         # See Quorum. Written by the quorum's thread, read anywhere.
-        self.leader_id = -1
+        self.leader_id: int | None = None
+        # How far the others have come, while this voter leads. Written by the quorum's thread, read anywhere.
+        self.progress: dict[int, VoterProgress] = {}
         self.network: VoterNetwork | None = None
         self._snapshot_bytes = snapshot_bytes
         self._snapshot_interval_s = snapshot_interval_s
@@ -129,6 +142,8 @@ class SyncObjQuorum:
         self._claim = b""
         self._epoch: int | None = None
         self._unsaved_bytes = 0
+        # The last raft entries applied, with the end of the metadata log behind each.
+        self._offsets: deque[tuple[int, int]] = deque(maxlen=OFFSETS_KEPT)
         self._snapshot_time = clock()
         self._snapshot_thread: threading.Thread | None = None
         self._failure: BaseException | None = None
@@ -249,7 +264,7 @@ class SyncObjQuorum:
         except BaseException as error:
             log.critical("the metadata quorum has stopped", exc_info=True)
             self._tell(partial(self._listener.on_failure, error))
-        self.leader_id = -1
+        self.leader_id = None
         self._resign()
 
     def step(self, may_sleep: bool = True) -> None:
@@ -264,13 +279,16 @@ class SyncObjQuorum:
             raft.doTick(0.0)
             # What was sent is on its way while this disk is at work.
             self._journal.sync()
-            self.leader_id = self._elections.leader_id
+            leader_id = self._elections.leader_id
+            self.leader_id = leader_id if leader_id >= 0 else None
         else:
             raft.doTick(0.0)
-            self.leader_id = self.node_id if self._leading else -1
+            self.leader_id = self.node_id if self._leading else None
         if self._failure is not None:
             raise self._failure
-        if may_sleep and not self._awake:  # The tick has polled as well, and may have swallowed what should end the sleep.
+        if (
+            may_sleep and not self._awake
+        ):  # The tick has polled as well, and may have swallowed what should end the sleep.
             raft._poller.poll(self._sleep_s())
 
     def close(self) -> None:
@@ -368,6 +386,7 @@ class SyncObjQuorum:
     def _resign(self) -> None:
         """No longer leader, or no longer here: what was handed over may or may not be committed by the next leader."""
         self._leading = False
+        self.progress = {}
         if self._epoch is not None:
             self._epoch = None
             self._tell(self._listener.on_resigned)
@@ -387,6 +406,7 @@ class SyncObjQuorum:
             self._failure = error
             raise
         self._unsaved_bytes += len(command)
+        self._offsets.append((self._raft.raftLastApplied + 1, self._end.next_offset))
         for batch in batches:
             self._tell(partial(self._listener.on_committed, batch))
         if not batches:
@@ -456,14 +476,30 @@ class SyncObjQuorum:
             self._transport.receive(node_id, message)
             if verb == "append_entries" and message["term"] == raft.raftCurrentTerm:
                 elections.heard_leader()
-            elif verb == "next_node_idx" and node_id in elections.learners:
-                self._look_after_learner(node_id, message)
+            elif verb == "next_node_idx" and raft.state == LEADER and message["term"] == raft.raftCurrentTerm:
+                self._note_progress(node_id, message)
+                if node_id in elections.learners:
+                    self._look_after_learner(node_id, message)
+
+    def _note_progress(self, node_id: int, message: voter_messages.Message) -> None:
+        """Keep what DescribeQuorum tells: a voter has fetched when it acknowledges, and is caught up if nothing is missing then."""
+        now_ms = self._wall_clock_ms()
+        known = self.progress.get(node_id, VoterProgress(-1, -1, -1))
+        offset, caught_up_ms = known.log_end_offset, known.caught_up_time_ms
+        if message["success"]:
+            index = message["next_node_idx"] - 1
+            place = bisect_right(self._offsets, index, key=itemgetter(0))
+            if place:
+                offset = max(offset, self._offsets[place - 1][1])
+            if index >= self._raft.last_entry.log_index:
+                caught_up_ms = now_ms
+        self.progress[node_id] = VoterProgress(offset, now_ms, caught_up_ms)
 
     def _look_after_learner(self, node_id: int, message: voter_messages.Message) -> None:
         """Tell it once it has everything that is committed, something of this term included: then no vote that it forgot can hurt any more."""
         raft = self._raft
         index = raft.raftCommitIndex
-        if raft.state != LEADER or not message["success"] or message["next_node_idx"] <= index:
+        if not message["success"] or message["next_node_idx"] <= index:
             return
         first = self._journal.entries[0].log_index
         if self._journal.entries[index - first].term == raft.raftCurrentTerm:

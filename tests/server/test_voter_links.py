@@ -279,7 +279,7 @@ def test_a_lost_journal_is_refused(tmp_path: Path, said: Callable[[str], list[st
         shutil.rmtree(tmp_path / "2" / "__cluster_metadata-0")
         await world.start(2)
         await until(lambda: len(said("lost its quorum journal")) >= 2)
-        assert world.controllers[2].quorum.leader_id == -1
+        assert world.controllers[2].quorum.leader_id is None
 
     play(tmp_path, scene)
 
