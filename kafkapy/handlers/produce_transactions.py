@@ -85,7 +85,7 @@ class _Question:
         """The response, or a wait for it."""
         context, request = self._context, self._request
         assert request.transactional_id is not None
-        context.broker.transactions.verify_or_add(
+        context.broker.transactions.verify_or_add_anywhere(
             request.transactional_id, producer, partitions, context.now_ms, self._decided, add=adds
         )
         if self._answered:

@@ -65,7 +65,7 @@ class _Commit:
         adds = context.api_version >= OFFSET_COMMIT_ADDS_VERSION
         if adds or broker.config.transaction_partition_verification_enable:
             partition = (OFFSETS_TOPIC, broker.groups.partition_of(request.group_id))
-            broker.transactions.verify_or_add(
+            broker.transactions.verify_or_add_anywhere(
                 request.transactional_id,
                 Producer(request.producer_id, request.producer_epoch),
                 frozenset({partition}),

@@ -73,6 +73,7 @@ def append_marker(
         broker.storage_failed(error)
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
     broker.wake(partition)
+    broker.transactions.guards.ended(topic_name, index, producer_id)
     if topic_name == OFFSETS_TOPIC:
         broker.groups.end_transaction(index, producer_id, commit=committed)
     return Appended(partition, info.last_offset, partition.leader_epoch)

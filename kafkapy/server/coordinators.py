@@ -16,17 +16,22 @@ import trio
 
 from kafkapy.errors import ErrorCode, KafkaError, StorageError
 from kafkapy.groups.coordinator import OFFSETS_TOPIC, GroupCoordinator
-from kafkapy.handlers.write_txn_markers import append_marker
+from kafkapy.handlers.wait import Wait
 from kafkapy.log.append_info import AppendOrigin
 from kafkapy.raft.image import GROUP
+from kafkapy.server.marker_sender import MarkerSender
+from kafkapy.server.transaction_questions import Questions
+from kafkapy.server.waiting import NOBODY
 from kafkapy.transactions.coordinator import TRANSACTION_TOPIC, TransactionCoordinator
 
 if TYPE_CHECKING:
     from kafkapy.log.partition import Partition
     from kafkapy.server.broker import Broker
-    from kafkapy.transactions.shard import Marker
 
 log = logging.getLogger("kafkapy.coordinators")
+
+# Nobody waits this long; a wait that only a key wakes has it for its deadline.
+NEVER_MS = 100 * 365 * 24 * 3600 * 1000
 
 # A shard that loads gives way to clients after each piece of its log.
 LOAD_BYTES_PER_TURN = 256 * 1024
@@ -40,6 +45,9 @@ class Coordinator(Protocol):
 
     def loaded(self, partition: int, now_ms: int) -> None:
         """That was all."""
+
+    def high_watermark_advanced(self, partition: int, high_watermark: int, now_ms: int) -> None:
+        """Everything before this offset is replicated."""
 
     def next_deadline(self) -> int | None:
         """When to call `tick`."""
@@ -77,32 +85,6 @@ class CoordinatorLog:
         return replica is not None and replica.high_watermark >= end_offset
 
 
-class MarkerWriter:
-    """Brings transaction markers to the partitions' leaders: kafkapy.transactions.markers.MarkerWriter."""
-
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-
-    def write_marker(self, marker: Marker, topic: str, partition: int) -> ErrorCode | None:
-        """Append the marker here, where this broker leads the partition."""
-        broker = self._broker
-        try:
-            appended = append_marker(
-                broker,
-                topic,
-                partition,
-                producer_id=marker.producer_id,
-                producer_epoch=marker.producer_epoch,
-                coordinator_epoch=marker.coordinator_epoch,
-                committed=marker.committed,
-                transaction_version=marker.transaction_version,
-                now_ms=broker.clock_ms(),
-            )
-        except KafkaError as error:
-            return error.code
-        return appended.code
-
-
 class Driver:
     """Drives one coordinator: leadership, loading, time."""
 
@@ -116,11 +98,15 @@ class Driver:
         self._sleep = trio.CancelScope()
         # The leader epoch in which each partition is coordinated here; another epoch means: load again.
         self._epochs: dict[int, int] = {}
+        # Partitions with followers whose high watermark is watched.
+        self._watched: set[int] = set()
 
     def role_changed(self, partition: Partition) -> None:
         """This broker leads a partition of the topic now, or does not any more."""
         index = partition.topic_partition.partition
         known = self._epochs.get(index)
+        if partition.is_leader and len(partition.replicas) > 1 and index not in self._watched:
+            self._watch(partition)
         if partition.is_leader and known == partition.leader_epoch:
             return
         if known is not None:
@@ -130,6 +116,21 @@ class Driver:
             self._epochs[index] = partition.leader_epoch
             self.elect(index, partition.leader_epoch)
             self._nursery.start_soon(self._load, partition, partition.leader_epoch)
+
+    def _watch(self, partition: Partition) -> None:
+        """Tell the coordinator whenever the followers have more: not in the middle of an append, but when what brought it about is done."""
+        index = partition.topic_partition.partition
+        self._watched.add(index)
+
+        def again(expired: bool) -> bool | None:
+            if expired or index not in self._epochs:
+                self._watched.discard(index)
+                return True
+            now_ms = self._broker.clock_ms()
+            self.coordinator.high_watermark_advanced(index, partition.high_watermark, now_ms)
+            return None
+
+        self._broker.waiting.park(Wait((partition,), self._broker.clock_ms() + NEVER_MS, again), NOBODY)
 
     async def _load(self, partition: Partition, epoch: int) -> None:
         """Replay the partition's log, a piece at a time."""
@@ -199,11 +200,12 @@ class Coordinators:
             config=lambda: broker.config,
             catalog=broker.replicas,
             transaction_log=CoordinatorLog(broker, TRANSACTION_TOPIC),
-            marker_writer=MarkerWriter(broker),
+            marker_writer=MarkerSender(broker),
             next_producer_id=lambda: broker.producer_ids.take(),
             transaction_version=lambda: broker.image.features.get("transaction.version", 0),
             wake=broker.wake,
             on_earlier=transactions.shorten_sleep,
+            ask_elsewhere=Questions(broker).ask,
         )
         groups.elect = lambda partition, epoch: self.groups.elected(partition)
         groups.resign = lambda partition: self.groups.resigned(partition, broker.clock_ms())

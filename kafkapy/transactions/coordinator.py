@@ -34,6 +34,7 @@ from typing import Any, Protocol
 from kafkapy.coordination import Reply
 from kafkapy.errors import ErrorCode, KafkaError
 from kafkapy.hashing import partition_for
+from kafkapy.transactions.guards import Guards
 from kafkapy.transactions.holding import Holding
 from kafkapy.transactions.markers import Markers, MarkerWriter
 from kafkapy.transactions.requests import Answer, Requests
@@ -57,6 +58,8 @@ TOMBSTONES_PER_BATCH_MAX = 2_000
 
 MakeResponse = Callable[[ErrorCode, Producer], Any]
 Codes = Mapping[tuple[str, int], ErrorCode]
+# (transactional id, producer, partitions, then, add) -> whether another broker coordinates the id, and was asked.
+AskElsewhere = Callable[[str, Producer, TopicPartitions, Callable[[Codes], None], bool], bool]
 
 
 class CoordinatorConfig(Protocol):
@@ -101,7 +104,9 @@ class TransactionCoordinator:
         transaction_version: Callable[[], int],
         wake: Callable[[Hashable], None],
         on_earlier: Callable[[], None] | None = None,
+        ask_elsewhere: AskElsewhere | None = None,
     ) -> None:
+        self.guards = Guards()
         self.config = config
         self.catalog = catalog
         self.on_earlier = on_earlier
@@ -110,6 +115,7 @@ class TransactionCoordinator:
         self._next_producer_id = next_producer_id
         self._transaction_version = transaction_version
         self._wake = wake
+        self._ask_elsewhere = ask_elsewhere
         self._led: dict[int, _Led] = {}
         self._holding = Holding(self._schedule)
         self._deadline_ms: int | None = None
@@ -359,6 +365,29 @@ class TransactionCoordinator:
                 requests.verify(transactional_id, producer, partitions, now_ms, verified)
 
         self._request(transactional_id, now_ms, decide, lambda code: verified(code, NO_PARTITIONS))
+
+    def verify_or_add_anywhere(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: TopicPartitions,
+        now_ms: int,
+        then: Callable[[Codes], None],
+        *,
+        add: bool,
+    ) -> None:
+        """As `verify_or_add`, for partitions that this broker leads, whichever broker coordinates the transaction.
+
+        Here the answer and the append are one step. An answer from elsewhere is on its way for a while, so it comes with a guard against a marker
+        that overtakes it; what it cannot vouch for gets NETWORK_EXCEPTION.
+        """
+        ask = self._ask_elsewhere
+        if (
+            ask is None
+            or self.partition_of(transactional_id) in self._led
+            or not ask(transactional_id, producer, partitions, then, add)
+        ):
+            self.verify_or_add(transactional_id, producer, partitions, now_ms, then, add=add)
 
     # Looking.
 

@@ -250,7 +250,14 @@ def test_find_coordinator_while_there_is_none() -> None:
     client.topics["__consumer_offsets"].partitions = [SimpleNamespace(leader=-1)]
     assert client.send("FindCoordinator", 2, key="g").error_code == unavailable
     client.topics.clear()
-    assert client.send("FindCoordinator", 2, key="g").error_code == unavailable
+    client.broker.config.offsets_topic_num_partitions = 50
+    client.broker.config.offsets_topic_replication_factor = 3
+    client.broker.config.offsets_topic_segment_bytes = 1 << 20
+    client.broker.topics_under_way = set()
+    client.broker.wake = lambda key: None
+    client.broker.controller_channel = SimpleNamespace(ask=lambda request, version, done, timeout_ms: done(None))
+    waiting = client.send("FindCoordinator", 2, key="g")
+    assert waiting.again(False).error_code == unavailable
 
 
 @pytest.mark.parametrize("version", versions("ListGroups"))
