@@ -28,6 +28,8 @@ from kafkapy.testing import Cluster
 from kafkapy.types import TopicPartition as Key
 
 READ_TIMEOUT_S = 60.0
+# A replica that was just mended may still be copying.
+REPLICAS_TIMEOUT_S = 20.0
 _MISTAKES_SHOWN = 5
 
 # base offset, length of the rest, ..., last offset delta: the fields of a batch header that tell where it begins and ends.
@@ -92,13 +94,14 @@ def read_more(
                 raise Wrong(f"cannot read up to {dict(list(open_ends.items())[:3])} within {READ_TIMEOUT_S:.0f} s")
             for message in consumer.consume(1000, 0.2):
                 error = message.error()
-                key = Key(message.topic(), message.partition())
+                key = Key(message.topic() or "", message.partition() or 0)
+                reached = message.offset() or 0
                 if error is None:
-                    _see(seen.setdefault(key, {}), key, message.offset(), message.key().decode())
-                    reached = message.offset() + 1
+                    _see(seen.setdefault(key, {}), key, reached, (message.key() or b"").decode())
+                    reached += 1
                 elif error.name() == "_PARTITION_EOF":
                     # Control records have offsets, too, but are never read: the end itself says that they are passed.
-                    reached = message.offset()
+                    pass
                 else:
                     continue
                 if key in open_ends:
@@ -220,21 +223,32 @@ def check_commits(promised: Mapping[int, int], found: Mapping[int, int], group: 
 
 def check_replicas(cluster: Cluster, ends: Mapping[Key, int], verified: dict[Key, int]) -> int:
     """The bytes of all replicas from the `verified` offsets to the high watermarks are the same; returns how many bytes that are."""
-    wrong = []
+    deadline = time.monotonic() + REPLICAS_TIMEOUT_S
     total = 0
     for key, end in sorted(ends.items()):
-        begin = verified.get(key, 0)
-        logs = {
-            node: _log_bytes(cluster.data(node) / f"{key.topic}-{key.partition}", begin, end) for node in cluster.nodes
-        }
-        logs = {node: data for node, data in logs.items() if data is not None}
+        while True:
+            logs = _logs(cluster, key, verified.get(key, 0), end)
+            longest = max(logs.values(), key=len)
+            if all(data == longest for data in logs.values()):
+                break
+            is_behind = all(longest.startswith(data) for data in logs.values())
+            if not is_behind or time.monotonic() > deadline:
+                sizes = {node: len(data) for node, data in logs.items()}
+                what = (
+                    f"stay behind for {REPLICAS_TIMEOUT_S:.0f} s" if is_behind else f"differ: {_first_difference(logs)}"
+                )
+                raise Wrong(f"{key}: from {verified.get(key, 0)} to {end} replicas {what}; bytes: {sizes}")
+            time.sleep(0.1)
         total += sum(map(len, logs.values()))
-        if len(set(logs.values())) > 1:
-            sizes = {node: len(data) for node, data in logs.items()}
-            wrong.append(f"{key}: from {begin} to {end} replicas differ; bytes: {sizes}; {_first_difference(logs)}")
         verified[key] = end
-    _raise(wrong, "replicas are not the same")
     return total
+
+
+def _logs(cluster: Cluster, key: Key, begin: int, end: int) -> dict[int, bytes]:
+    found = {
+        node: _log_bytes(cluster.data(node) / f"{key.topic}-{key.partition}", begin, end) for node in cluster.nodes
+    }
+    return {node: data for node, data in found.items() if data is not None}
 
 
 def _log_bytes(folder: Path, begin: int, end: int) -> bytes | None:

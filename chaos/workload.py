@@ -177,7 +177,7 @@ class Committer(Worker):
             while not self.stopping.is_set():
                 for message in consumer.consume(500, 0.1):
                     if message.error() is None:
-                        positions[message.partition()] = message.offset() + 1
+                        positions[message.partition() or 0] = (message.offset() or 0) + 1
                         self.read += 1
                 if time.monotonic() >= commit_at and positions:
                     self._commit(consumer, positions)

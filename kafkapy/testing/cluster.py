@@ -152,7 +152,11 @@ class Cluster:
     @property
     def bootstrap(self) -> str:
         """What clients call bootstrap.servers."""
-        return ",".join(f"{address.host}:{address.port}" for address in self.addresses.values())
+        return ",".join(map(self.address, self.nodes))
+
+    def address(self, node: int) -> str:
+        """Where a node listens for clients."""
+        return f"{self.addresses[node].host}:{self.addresses[node].port}"
 
     def client(self, **options: Any) -> Client:
         """A new synchronous client of our own; close it, or use it in a with statement."""
@@ -209,23 +213,35 @@ class Cluster:
         return self.wait_for(found, "a leader of the metadata quorum")
 
     def wait_in_sync(self, timeout_s: float = WAIT_S) -> None:
-        """Wait until each partition has a leader and all its replicas in sync."""
+        """Wait until every running node knows that each partition has a leader and all its replicas in sync."""
+        for node in self.running:
+            self._wait_in_sync(node, timeout_s)
+
+    def _wait_in_sync(self, node: int, timeout_s: float) -> None:
         from kafkapy.client.replicas import describe_replicas
 
+        behind: list[str] = []
+
         def found(client: Client) -> bool | None:
-            return (
-                all(row.leader >= 0 and set(row.isr) == set(row.replicas) for row in describe_replicas(client)) or None
-            )
+            rows = [row for row in describe_replicas(client) if row.leader < 0 or set(row.isr) != set(row.replicas)]
+            behind[:] = [f"{row.partition} led by {row.leader} has {row.isr} of {row.replicas}" for row in rows]
+            return None if rows else True
 
-        self.wait_for(found, "all replicas to be in sync", timeout_s)
+        try:
+            self.wait_for(found, f"all replicas to be in sync as node {node} sees them", timeout_s, node)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}; {'; '.join(behind)}") from None
 
-    def wait_for(self, ask: Callable[[Client], T | None], what: str, timeout_s: float = WAIT_S) -> T:
-        """Ask again and again, of whichever node answers, until there is an answer."""
+    def wait_for(
+        self, ask: Callable[[Client], T | None], what: str, timeout_s: float = WAIT_S, node: int | None = None
+    ) -> T:
+        """Ask one node, or whichever answers, again and again until there is an answer."""
+        address = self.bootstrap if node is None else self.address(node)
         deadline = time.monotonic() + timeout_s
         reason = ""
         while time.monotonic() < deadline:
             try:
-                with self.client(timeout_s=2.0) as client:
+                with Client(address, timeout_s=2.0) as client:
                     answer = ask(client)
                 if answer is not None:
                     return answer
