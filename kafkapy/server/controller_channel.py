@@ -33,6 +33,9 @@ log = logging.getLogger("kafkapy.controller")
 # How long to wait before the controller is looked for again; an election takes some hundred milliseconds.
 RETRY_MS = 30
 
+# How soon a change of the leader is noticed while something is asked of the former one.
+WATCH_S = 0.1
+
 # One attempt; a controller that is silent for longer is given up for another one.
 ATTEMPT_MS = 3_000
 
@@ -80,6 +83,7 @@ class ControllerChannel:
         self._broker = broker
         self._nursery = nursery
         self._peers: dict[int, Peer] = {}
+        self._is_watching = False
 
     def ask(self, request: Request, version: int, done: Done, timeout_ms: int) -> None:
         """Have the active controller answer; `done(None)` says that none did in time. `done` is never called from inside of this."""
@@ -124,6 +128,9 @@ class ControllerChannel:
             left_ms = int((asked.deadline - trio.current_time()) * 1000)
             peer = self.peer(leader_id)
             peer.ask(asked.request, asked.version, asked.finish, max(1, min(left_ms, ATTEMPT_MS)))
+            if not self._is_watching:
+                self._is_watching = True
+                self._nursery.start_soon(self._watch_leader)
 
     def _call(self, asked: _Asked) -> None:
         """Ask this node's own controller."""
@@ -153,6 +160,16 @@ class ControllerChannel:
 
     def _address(self, node_id: int) -> Address | None:
         return self._broker.metadata.voter_address(node_id)
+
+    async def _watch_leader(self) -> None:
+        """While answers are outstanding: whoever hangs is not waited for once another one leads."""
+        while any(peer.busy for peer in self._peers.values()):
+            await trio.sleep(WATCH_S)
+            leader_id = self._broker.metadata.leader_id
+            for node_id, peer in self._peers.items():
+                if peer.busy and leader_id not in (-1, node_id):
+                    peer.abandon()
+        self._is_watching = False
 
     async def _sleep_and_call(self, delay_ms: int, callback: Callable[[], None]) -> None:
         await trio.sleep(delay_ms / 1000)

@@ -163,6 +163,15 @@ class Peer:
         else:
             self._send(asked)
 
+    @property
+    def busy(self) -> bool:
+        """Whether anybody waits for an answer."""
+        return bool(self._asked or self._queued)
+
+    def abandon(self) -> None:
+        """Expect no answer any more to what was sent so far; what is asked next is sent on a new connection."""
+        self._break()
+
     def close(self) -> None:
         """End the connection; whoever still waits is told that no answer came."""
         self.closed = True
