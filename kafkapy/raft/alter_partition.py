@@ -52,7 +52,7 @@ def alter_partition(image: MetadataImage, request: AlterPartitionRequest, config
             answer, changed = _alter(image, leadership, topic, wanted, request.broker_id)
             answers.append(answer)
             records += changed
-    return Decision(records, AlterPartitionResponse(topics=topics), tuple(leadership.notes))
+    return Decision(records, AlterPartitionResponse(topics=topics), leadership.told())
 
 
 def _alter(

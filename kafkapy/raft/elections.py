@@ -69,7 +69,7 @@ def elect_leaders(image: MetadataImage, request: ElectLeadersRequest, config: Br
                 records.append(record)
                 elected.add((name, number))
             result.partition_result.append(outcome)
-    return Decision(records, ElectLeadersResponse(replica_election_results=results), tuple(leadership.notes))
+    return Decision(records, ElectLeadersResponse(replica_election_results=results), leadership.told())
 
 
 def _elect(leadership: Leadership, name: str, number: int, election_type: int) -> PartitionChangeRecord:

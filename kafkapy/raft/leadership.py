@@ -51,6 +51,10 @@ _EPOCH_ON_SHRINK_MAX = 11
 _DIRECTORIES_MIN = 17
 
 
+# After a crash of the whole cluster there would be one for each partition.
+NOTES_MAX = 20
+
+
 class Election(IntEnum):
     """Whom to prefer: the first replica, the leader there is, or at need even one that is not in sync."""
 
@@ -336,7 +340,12 @@ class Leadership:
 
     def decisions(self, records: Sequence[Record], response: object = None) -> list[Decision]:
         """The records in as many decisions as they need; the response and the notes go with the last one."""
-        return in_decisions(records, response, self.notes)
+        return in_decisions(records, response, self.told())
+
+    def told(self) -> tuple[str, ...]:
+        """What goes to the log: a few of the notes, and how many there are besides."""
+        rest = len(self.notes) - NOTES_MAX
+        return (*self.notes[:NOTES_MAX], *([f"and the same for {rest} more partitions"] if rest > 0 else ()))
 
     def _setting(self, name: str, key: str) -> str | None:
         own = self.image.config(TOPIC, name).get(key)

@@ -56,7 +56,7 @@ def alter_partition_reassignments(
             error_message=None if request.topics else "",
             responses=responses,
         ),
-        tuple(leadership.notes),
+        leadership.told(),
     )
 
 

@@ -183,6 +183,15 @@ def test_an_unclean_election_is_told() -> None:
         assert all("UNCLEAN LEADER ELECTION: broker 1" in note and "t-0" in note for note in leadership.notes)
 
 
+def test_many_notes_are_counted() -> None:
+    """A few are told in full."""
+    image = cluster(*[EMPTY._replace(last_known_elr=(1,))] * 25)
+    leadership = Leadership(image, CONFIG)
+    records = leadership.elect_leaderless()
+    *told, last = leadership.decisions(records)[-1].notes
+    assert (len(records), len(told), last) == (25, 20, "and the same for 5 more partitions")
+
+
 def test_many_records_make_several_decisions() -> None:
     """None is larger than one step of the controller may be; the answer goes with the last one."""
     decisions = in_decisions([NoOpRecord()] * 25_000, "answer", ["note"])
