@@ -280,11 +280,10 @@ class _Fetch:
         )
         if result.records.size:
             try:
-                result.records.pin()
+                data.records = result.records.for_answer()
             except StorageError as error:
                 self._context.broker.storage_failed(error)
                 return self._partition_data(position, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
-            data.records = result.records
         if self._committed_only:
             data.aborted_transactions = [
                 AbortedTransaction(producer_id=producer_id, first_offset=first_offset)

@@ -251,7 +251,7 @@ class _ReplicaFetch:
         for position, data in results:
             if data.records:
                 try:
-                    data.records.pin()
+                    data.records = data.records.for_answer()
                 except StorageError as error:
                     self._context.broker.storage_failed(error)
                     data.records, data.error_code = b"", ErrorCode.KAFKA_STORAGE_ERROR

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import resource
 
+from kafkapy.limits import INLINE_RECORDS_BYTES_MAX
 from kafkapy.log.filesystem import Filesystem, OsFilesystem, read_exactly, storage_error
 
 OPEN_FILES_MIN = 64
@@ -166,6 +167,13 @@ class FileSlice:
         """Undo `pin`."""
         if self.size:
             self.file.release()
+
+    def for_answer(self) -> FileSlice | bytes:
+        """What an answer carries: a few bytes themselves, more than that as this slice, pinned until it is sent."""
+        if self.size <= INLINE_RECORDS_BYTES_MAX:
+            return self.read_bytes()
+        self.pin()
+        return self
 
     def read_bytes(self) -> bytes:
         """The bytes themselves, for those who open records: coordinators that load, tools, tests."""
