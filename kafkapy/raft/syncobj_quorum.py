@@ -95,6 +95,9 @@ class VoterNetwork(Protocol):
     def link_state(self, node_id: int) -> LinkState:
         """See LinkState."""
 
+    def closed(self) -> None:
+        """This voter has left: others shall see that at once."""
+
     def caught_up(self) -> None:
         """This voter, which doesn't count yet, has everything that is committed."""
 
@@ -195,7 +198,7 @@ class SyncObjQuorum:
 
     def become_member(self) -> None:
         """From now on this voter votes and counts; that it does has been written down."""
-        self._hear(self._on_member)
+        self._hear(lambda: self._elections.become_member())
 
     def stop(self) -> None:
         """Stop the thread and wait for it: at most one sync, or the snapshot that is being written."""
@@ -260,12 +263,20 @@ class SyncObjQuorum:
             self.open()
             while not self._stopping:
                 self.step()
+            self._hand_on()
             self.close()
         except BaseException as error:
             log.critical("the metadata quorum has stopped", exc_info=True)
             self._tell(partial(self._listener.on_failure, error))
         self.leader_id = None
         self._resign()
+        if self.network is not None:
+            self._tell(self.network.closed)
+
+    def _hand_on(self) -> None:
+        """A leader that stops has a follower who has everything stand for election, so that nobody waits for a timeout."""
+        if self.other_voters and self._leading:
+            self._raft.transferLeadership()
 
     def step(self, may_sleep: bool = True) -> None:
         """Take what has come, commit and apply what is on enough disks, send and write what was proposed. Then sleep until there is more."""
@@ -459,9 +470,6 @@ class SyncObjQuorum:
         self._elections.link_down(node_id)
         self._transport.disconnected(node_id)
 
-    def _on_member(self) -> None:
-        self._elections.is_member = True
-
     def _on_message(self, node_id: int, message: voter_messages.Message) -> None:
         verb, elections, raft = message["type"], self._elections, self._raft
         if verb in ("pre_vote", "pre_vote_answer"):
@@ -472,7 +480,7 @@ class SyncObjQuorum:
             if message["term"] == raft.raftCurrentTerm and message["index"] <= raft.last_entry.log_index:
                 assert self.network is not None
                 self._tell(self.network.caught_up)
-        elif verb != "request_vote" or elections.is_member:
+        elif elections.is_member or verb not in ("request_vote", "timeout_now"):
             self._transport.receive(node_id, message)
             if verb == "append_entries" and message["term"] == raft.raftCurrentTerm:
                 elections.heard_leader()

@@ -61,6 +61,11 @@ class Elections:
             # It may be one that has lost its disk, and with it the vote that it gave us: that one must not count any more.
             self._voter.step_back()
 
+    def become_member(self) -> None:
+        """From now on this voter votes and counts."""
+        self.is_member = True
+        self.deadline = self._clock() + self._between(RETRY_S)
+
     def link_down(self, node_id: int) -> None:
         """Its link broke, most likely because its process has ended."""
         self.links.discard(node_id)
@@ -100,7 +105,10 @@ class Elections:
 
     def tick(self) -> None:
         """Ask, if it is time."""
-        if self._voter.state == LEADER or not self.is_member or self._clock() < self.deadline:
+        if self._clock() < self.deadline:
+            return
+        if self._voter.state == LEADER or not self.is_member:
+            self.deadline = self._clock() + self._between(LEADER_SILENT_S)
             return
         self.deadline = self._clock() + self._between(RETRY_S)
         self._yes.clear()

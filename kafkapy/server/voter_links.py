@@ -50,6 +50,7 @@ HANDSHAKE_S = 2.0
 CONNECT_S = 1.0
 RETRY_MIN_S = 0.05
 RETRY_MAX_S = 0.5
+LASTING_S = 1.0
 STRANGERS_MAX = 32
 RECEIVE_BYTES = 256 * 1024
 # More than this for a peer that does not take it, and its link is given up; the log is sent again afterwards.
@@ -135,6 +136,15 @@ class Link:
             except BlockingIOError:
                 await trio.lowlevel.wait_readable(self.sock)
 
+    def has_ended(self) -> bool:
+        """Whether the peer has closed it, which its task may not have seen yet."""
+        try:
+            return self.is_closed or not self.sock.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
     def close(self) -> None:
         """End it; its task cleans up."""
         self.is_closed = True
@@ -151,6 +161,7 @@ class Peer:
         self.where = f"{node_id} at {host}:{port}"
         self.link: Link | None = None
         self.state = LinkState.SILENT
+        self.is_found = True
         self.link_ended = trio.Event()
 
 
@@ -186,6 +197,13 @@ class VoterLinks:
         for peer in self._peers.values():
             self._nursery.start_soon(self._keep, peer)
         self._nursery.start_soon(self._watch)
+
+    def closed(self) -> None:
+        """See VoterNetwork."""
+        self._is_open = False
+        for peer in self._peers.values():
+            if peer.link is not None:
+                peer.link.close()
 
     def send(self, node_id: int, payload: bytes) -> None:
         """See VoterNetwork."""
@@ -229,23 +247,28 @@ class VoterLinks:
     # Calling.
 
     async def _keep(self, peer: Peer) -> None:
-        """See that there is a link, for ever."""
+        """See that there is a link, until this voter leaves."""
         pause_s = RETRY_MIN_S
-        while True:
+        while self._is_open:
+            began = trio.current_time()
             if peer.link is not None:
                 await peer.link_ended.wait()
-                pause_s = RETRY_MIN_S
-            sock = await self._connect(peer)
-            if sock is not None and peer.link is None and self.own.node_id > peer.node_id:
-                session = Session(self.own, self._key, os.urandom(NONCE_BYTES), self._judge, peer.node_id)
-                was_established = await self._serve(Link(sock, session, peer.where), b"")
-                if was_established:
-                    pause_s = RETRY_MIN_S
-                    continue
-            elif sock is not None:
-                sock.close()  # It is there, and will call us.
+            else:
+                await self._call(peer)
+            # One that broke after a while is made anew at once; one that never lasts, as with a peer that we do not understand, now and then.
+            pause_s = RETRY_MIN_S if trio.current_time() - began > LASTING_S else min(2 * pause_s, RETRY_MAX_S)
             await trio.sleep(pause_s)
-            pause_s = min(2 * pause_s, RETRY_MAX_S)
+
+    async def _call(self, peer: Peer) -> None:
+        """See whether the peer answers, and where we are the one to call make a link, which lasts as long as it lasts."""
+        sock = await self._connect(peer)
+        if sock is None:
+            return
+        if peer.link is not None or self.own.node_id < peer.node_id:
+            sock.close()  # It is there, and will call us.
+            return
+        session = Session(self.own, self._key, os.urandom(NONCE_BYTES), self._judge, peer.node_id)
+        await self._serve(Link(sock, session, peer.where), b"")
 
     async def _connect(self, peer: Peer) -> socket.socket | None:
         """A connection to its listener, or None; either way it is known afterwards whether anybody is there."""
@@ -253,8 +276,11 @@ class VoterLinks:
         with trio.move_on_after(CONNECT_S):
             try:
                 places = await trio.socket.getaddrinfo(peer.host, peer.port, type=socket.SOCK_STREAM)
+                peer.is_found = True
             except OSError as error:
-                log.warning("cannot find voter %s: %s", peer.where, error)
+                if peer.is_found:
+                    log.warning("cannot find voter %s: %s", peer.where, error)
+                peer.is_found = False
                 places = []
             for family, _, _, _, address in places:
                 sock = socket.socket(family, socket.SOCK_STREAM)
@@ -276,14 +302,14 @@ class VoterLinks:
 
     # One connection.
 
-    async def _serve(self, link: Link, received: bytes) -> bool:
-        """Shake hands, then pass on what comes until the end. Returns whether it came to a link at all."""
+    async def _serve(self, link: Link, received: bytes) -> None:
+        """Shake hands, then pass on what comes until the end."""
         peer: Peer | None = None
         try:
             with link.scope:
                 payloads = await self._greet(link, received)
                 if payloads is None or link.session.peer is None:
-                    return False
+                    return
                 peer = self._peers[link.session.peer.node_id]
                 self._begin(link, peer)
                 await self._pass_on(link, peer, payloads)
@@ -299,7 +325,6 @@ class VoterLinks:
                 self._end(link, peer)
             trio.lowlevel.notify_closing(link.sock)
             link.sock.close()
-        return peer is not None
 
     async def _greet(self, link: Link, data: bytes) -> list[bytes] | None:
         """The handshake. Returns what the peer has said right behind it, or None where it hasn't come to an end."""
@@ -352,6 +377,8 @@ class VoterLinks:
         peer.state = LinkState.CONNECTED
         link.where = peer.where
         log.info("voter %s is connected", peer.where)
+        if claims.voters != self.own.voters:
+            log.warning("voter %s has other addresses: %s, here %s", peer.where, claims.voters, self.own.voters)
         self.quorum.link_up(peer.node_id, claims.standing is Standing.MEMBER)
         if link.session.own.standing is not self.own.standing:
             self.send(peer.node_id, voter_messages.MEMBER_MESSAGE)
@@ -397,7 +424,7 @@ class VoterLinks:
         if link is not None:
             current = link.session.peer
             assert current is not None
-            if current.incarnation != claims.incarnation and trio.current_time() - link.heard_at < SILENT_S:
+            if current.incarnation != claims.incarnation and not link.has_ended():
                 return Refusal.TWICE
         return self.identity.judge(claims)
 

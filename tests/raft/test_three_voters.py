@@ -67,6 +67,9 @@ class Voter:
     def caught_up(self) -> None:
         """All are members."""
 
+    def closed(self) -> None:
+        """Nobody watches."""
+
     # Steps.
 
     @property
