@@ -42,6 +42,7 @@ class Disks:
 
     def keep(self, target: Path) -> None:
         """Copy what is on the disks to a folder that outlives them."""
+        target.mkdir(parents=True, exist_ok=True)
         for folder in self._mounted:
             subprocess.run(("cp", "-a", str(folder), str(target)), capture_output=True)
 

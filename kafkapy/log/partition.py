@@ -484,6 +484,8 @@ class Partition:
         log = self.log
         paths = log.truncate_to(offset, now_ms)
         self._high_watermark = min(self._high_watermark, log.log_end_offset)
+        # The producers were read anew from the log, and with them transactions that ended long ago.
+        log.producers.high_watermark_reached(self._high_watermark)
         return paths
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> list[str]:
@@ -501,6 +503,7 @@ class Partition:
     def _opened_log(self) -> Log:
         log = self._log = self._open_log()
         self._high_watermark = max(log.log_start_offset, min(self._checkpointed_high_watermark, log.log_end_offset))
+        log.producers.high_watermark_reached(self._high_watermark)
         if self.is_leader:
             self._begin_epoch(log)
             self.raise_high_watermark()

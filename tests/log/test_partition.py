@@ -215,6 +215,24 @@ def test_high_watermark_comes_back_from_its_checkpoint() -> None:
         assert again.high_watermark == expected
 
 
+def test_transactions_that_ended_long_ago_hold_nothing_back_after_a_cut_or_a_crash() -> None:
+    """The producers are read anew from the log then, and the high watermark need not move for their markers to count."""
+    disk = MemoryFilesystem()
+    log = open_log(disk)
+    leader = Partition(NAME, TOPIC_ID, 1, lambda: log)
+    leader.make_leader(0, (1,), (1,))
+    send(leader, producer=(7, 0, 0), transactional=True)
+    leader.append_as_leader(
+        encode_end_txn_marker(True, 0, 7, 0, NOW_MS), now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR
+    )
+    assert leader.last_stable_offset == 3
+    leader.truncate_to(3, NOW_MS)
+    assert leader.last_stable_offset == 3
+    again = Partition(NAME, TOPIC_ID, 2, lambda: open_log(disk.after_kill(), clean=False), 3)
+    again.make_follower(1, 1, (1, 2), (1, 2))
+    assert again.last_stable_offset == 3
+
+
 def test_followers_leave_and_join_the_replicas_in_sync() -> None:
     """Behind for too long: out. Back at the high watermark, within this leader's epoch: in again."""
     leader = partition((1, 2, 3), (1, 2, 3, 4))
