@@ -166,7 +166,7 @@ def test_it_would_not_vote_against_a_live_leader() -> None:
     world.follow(2)
     assert not world.ask(3)
     assert world.ask(2)
-    world.now_s += LEADER_SILENT_S[0]
+    world.now_s += LEADER_SILENT_S[0] + 0.01
     assert world.ask(3)
     world.core.state = LEADER
     assert not world.ask(3)
