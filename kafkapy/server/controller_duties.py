@@ -34,6 +34,8 @@ PROBE_TIMEOUT_S = 1.0
 # Sessions are looked at when the next one would end, but not more often than this, and for new ones at least this often.
 TICK_MIN_S = 0.02
 TICK_MAX_S = 1.0
+# A controller that looks again only after so long has been asleep itself.
+STOOD_STILL_MS = 2_000
 
 
 class ControllerDuties:
@@ -89,9 +91,15 @@ class ControllerDuties:
 
     async def _watch_for_ever(self) -> None:
         broker = self._broker
+        looked_ms = broker.clock_ms()
         while True:
             timeout_ms = broker.config.broker_session_timeout_ms
             now_ms = broker.clock_ms()
+            if now_ms - looked_ms > STOOD_STILL_MS:
+                # Heartbeats may have come meanwhile and wait to be read: silence is no longer what it seems.
+                log.warning("this process stood still for %d ms; everybody gets a fresh session", now_ms - looked_ms)
+                broker.controller.sessions.reset(broker.controller.image, now_ms)
+            looked_ms = now_ms
             for broker_id in broker.controller.sessions.expired(now_ms, timeout_ms):
                 self._fence(broker_id, f"nothing was heard from it for {timeout_ms} ms")
             due_ms = broker.controller.sessions.next_deadline(timeout_ms)
