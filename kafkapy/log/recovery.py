@@ -3,7 +3,7 @@
     1. Leftovers: `*.deleted` go; `*.cleaned` go; a swap that had begun is completed (see replacement.py).
     2. After a clean stop the last segment's end is a short walk from its last index entry, and the producers are in a snapshot.
     3. Otherwise every segment from the recovery point on is read, each batch checked, and its indexes are made anew. At the first
-       batch that is not whole and sound the log is cut, and later segments go: whatever followed was never flushed.
+       batch that is not whole and sound, or missing, the log is cut, and later segments go: whatever followed was never flushed.
     4. Damage *before* the recovery point was on disk once. It is never cut off: the log refuses to open and says where it is.
 
 Indexes of closed segments before the recovery point are believed until a lookup finds that an entry does not fit; then they are
@@ -201,6 +201,8 @@ def _recover(log: Log, recovery_point: int) -> None:
         log.active = segment
         problem = _recover_segment(log, segment)
         log.log_end_offset = segment.next_offset
+        if problem is None and index + 1 < len(log.segments):
+            problem = _gap(log, segment, log.segments[index + 1], recovery_point)
         if problem is not None:
             if segment.next_offset < recovery_point:
                 message = f"damaged at position {problem.position} (offset {segment.next_offset}): {problem.reason}"
@@ -222,6 +224,19 @@ def _recover(log: Log, recovery_point: int) -> None:
         with storage_errors(log.active.file.path):
             log.pool.fs.fsync(log.active.file.descriptor())
     log.active.first_batch_timestamp()
+
+
+def _gap(log: Log, segment: Segment, following: Segment, recovery_point: int) -> UnreadableBatch | None:
+    """The end of a segment that lost its tail at the border of two batches, while a later file was kept whole.
+
+    A power loss may do that to what was not flushed. A gap that is meant is left by compaction, here or at the leader that was copied.
+    """
+    end = segment.next_offset
+    if end == following.base_offset or end < recovery_point:
+        return None
+    if "compact" in log.config.cleanup_policy:
+        return None
+    return UnreadableBatch(segment.size, f"the next segment begins at offset {following.base_offset}")
 
 
 def _first_unflushed(log: Log, recovery_point: int) -> int:

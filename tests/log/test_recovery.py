@@ -188,17 +188,18 @@ def test_torn_segment_behind_the_recovery_point_without_its_index_is_cut_as_well
     assert recovery_point <= again.log_end_offset < torn.next_offset
 
 
-def test_log_that_is_cut_where_its_index_is_wrong_takes_appends_again() -> None:
-    """The index is made anew from the log, and the segment is as ready for the next append as any other."""
-    log = open_log(settings=config(index_interval_bytes=1))
-    for number in range(4):
-        append(log, batch(2, timestamp=NOW_MS + number))
-    entries = log.active.offset_index.entries
-    assert entries
-    entries[-12:-8] = b"\0\0\0\x07"
-    log.truncate_to(6, NOW_MS)
-    append(log, batch(2, timestamp=NOW_MS + 9))
-    assert offsets_of(read_all(log)) == list(range(8))
+def test_hole_between_two_unflushed_segments_ends_the_log() -> None:
+    """A power loss may take the tail of one file, at the border of two batches even, and leave a later file whole."""
+    disk = MemoryFilesystem()
+    log = filled(disk)
+    torn = log.segments[1]
+    last = headers(log.read(torn.base_offset, 10_000).read_bytes())[-1]
+    recovery_point = torn.base_offset
+    disk = disk.after_kill()
+    del content(disk, f"{torn.base_offset:020d}.log")[-last.size :]
+    again = open_log(disk, settings=SMALL, clean=False, recovery_point=recovery_point)
+    assert again.log_end_offset == torn.next_offset - 2
+    assert offsets_of(read_all(again)) == list(range(again.log_end_offset))
 
 
 def delete(name: str) -> Callable[[MemoryFilesystem], None]:
