@@ -532,15 +532,17 @@ class SyncObjQuorum:
     def _may_install(self, path: str) -> bool:
         """Whether a snapshot that the leader has sent brings anything: not if this log has the entry with which it ends, or had it."""
         try:
-            last = SnapshotFile.read(path).last
+            snapshot = SnapshotFile.read(path)
         except Exception as error:
             self._failure = error
             raise
-        entries = self._journal.entries
+        last, entries = snapshot.last, self._journal.entries
         position = last.log_index - entries[0].log_index
-        if last.log_index <= self._raft.raftCommitIndex or position < 0:
+        is_known = position < len(entries) and entries[position].term == last.term
+        if last.log_index <= self._raft.raftCommitIndex or position < 0 or is_known:
             return False
-        return position >= len(entries) or entries[position].term != last.term
+        log.info("takes the leader's snapshot, which ends before offset %d", snapshot.position.end_offset)
+        return True
 
     def _read_snapshot(self, path: str) -> tuple[Entry, Entry]:
         """Read at the start, when `open` has read it before, and when the leader has sent one. The core swallows errors, hence `_failure`."""
