@@ -91,6 +91,8 @@ def _take_position(
     position = session.follow(key, partition)
     position.fetch_offset = asked.fetch_offset
     position.max_bytes = asked.partition_max_bytes
+    if position.log_start_offset != asked.log_start_offset and partition is not None:
+        context.broker.wake(partition)  # Somebody may wait for records to be deleted everywhere.
     position.log_start_offset = asked.log_start_offset
     position.current_leader_epoch = asked.current_leader_epoch
     position.last_fetched_epoch = asked.last_fetched_epoch
@@ -173,7 +175,7 @@ class _ReplicaFetch:
             elif not size:
                 if self._has_more(position):
                     continue  # Its next batch is larger than the room that is left.
-                urgent = urgent or (session.eager and position.told_high_watermark != data.high_watermark)
+                urgent = urgent or self._is_worth_an_answer(position, data)
                 del session.news[position]
                 session.quiet[position] = None
                 continue
@@ -182,6 +184,12 @@ class _ReplicaFetch:
             session.waiting = True
             return None
         return self._respond(results)
+
+    def _is_worth_an_answer(self, position: FollowedPosition, data: PartitionData) -> bool:
+        """Deleted records shall go everywhere soon; a high watermark is urgent only where followers serve consumers."""
+        if position.told_log_start not in (-1, data.log_start_offset):
+            return True
+        return self._session.eager and position.told_high_watermark != data.high_watermark
 
     def _has_more(self, position: FollowedPosition) -> bool:
         partition = position.partition
@@ -204,6 +212,16 @@ class _ReplicaFetch:
             if not position.verified:
                 partition.check_leader(position.current_leader_epoch)
                 _check_replica(context, session.replica_id, self._broker_epoch, partition)
+                if partition.divergence(position.fetch_offset, position.last_fetched_epoch) is None:
+                    # Named when this broker did not know yet that it leads: the follower will not name it again, so it counts now.
+                    partition.note_follower(
+                        session.replica_id,
+                        position.fetch_offset,
+                        position.log_start_offset,
+                        context.now_ms,
+                        self._broker_epoch,
+                    )
+                    position.verified = True
             read = partition.read(
                 position.fetch_offset,
                 min(position.max_bytes, room),
