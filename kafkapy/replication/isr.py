@@ -231,6 +231,11 @@ class IsrTracker:
         """When to ask `next_request` again if nothing happens; None: not before something does."""
         return self._retry_at_ms if self._proposals and not self._sent else None
 
+    @property
+    def has_refusals(self) -> bool:
+        """Whether something was refused lately: it may be asked for again after REFUSED_MS, and nothing else may happen till then."""
+        return bool(self._held_until)
+
     def _is_current(self, partition: Partition, proposal: Proposal) -> bool:
         """Whether what the proposal was based on is still so."""
         return (

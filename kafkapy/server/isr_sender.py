@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafkapy.handlers.wait import METADATA_CHANGED, Wait
-from kafkapy.replication.isr import ALTER_PARTITION_VERSION, IsrTracker
+from kafkapy.replication.isr import ALTER_PARTITION_VERSION, REFUSED_MS, IsrTracker
 from kafkapy.server.waiting import NOBODY
 
 if TYPE_CHECKING:
@@ -62,9 +62,15 @@ class IsrSender:
     def _answered(self, response: Any) -> None:
         now_ms = self._broker.clock_ms()
         self._tracker.answered(response, now_ms)
+        self._tracker.check(now_ms)  # Whoever caught up while the request was on its way could not be asked for.
+        if self._tracker.has_refusals:
+            self._broker.controller_channel.later(REFUSED_MS, self._check_refused)
         again_ms = self._tracker.retry_at_ms()
         if again_ms is not None:
             self._broker.controller_channel.later(max(0, again_ms - now_ms), self._send)
+
+    def _check_refused(self) -> None:
+        self._tracker.check(self._broker.clock_ms())
 
     def _check_later(self) -> None:
         pause_ms = max(CHECK_MS_MIN, self._broker.config.replica_lag_time_max_ms // 2)
