@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test check bench fuzz compat clean
+.PHONY: run test check bench fuzz chaos compat clean
 
 run: $(VENV)/.run
 	$(BIN)/kafkapy start
@@ -21,6 +21,12 @@ bench: $(VENV)/.test
 
 fuzz: $(VENV)/.test
 	$(BIN)/python -m tests.fuzz
+
+# Kill, pause and cut off real brokers under load: make chaos MINUTES=30 SEED=7 BROKERS=5
+MINUTES ?= 3
+BROKERS ?= 3
+chaos: $(VENV)/.test
+	$(BIN)/python -m chaos --minutes $(MINUTES) --brokers $(BROKERS) $(if $(SEED),--seed $(SEED))
 
 compat: $(VENV)/.test
 	$(BIN)/pytest compat_tests --target=kafkapy
