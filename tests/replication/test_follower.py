@@ -306,3 +306,18 @@ def test_throttled_partition_is_asked_for_when_its_time_has_come() -> None:
     pair.clock.now_ms += 300
     pair.wire.run()
     assert pair.same()
+
+
+def test_a_follower_that_knew_its_leader_first_counts_at_once() -> None:
+    """It names its position once, before the leader knows that it leads; the leader counts it when it does, without another request."""
+    pair = Pair()
+    send(pair.ours[0], 3)
+    pair.wire.run()
+    pair.ours[0].make_follower(2, 2, (1, 2), (1, 2))
+    pair.theirs[0].make_follower(1, 3, (1, 2), (1, 2))
+    pair.wire.fetcher.follow(pair.theirs[0])
+    pair.wire.run()
+    pair.ours[0].make_leader(3, (1, 2), (1, 2), now_ms=pair.clock.now_ms)
+    assert pair.ours[0].followers[2].end_offset < 0
+    pair.wire.run()
+    assert pair.ours[0].followers[2].end_offset == 3
