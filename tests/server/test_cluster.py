@@ -117,3 +117,23 @@ def test_brokers_without_a_vote_follow_the_controllers(tmp_path: Path, voters: i
         assert create(cluster, 1, "meanwhile") == ErrorCode.INVALID_REPLICATION_FACTOR
         cluster.start(3)
         assert create(cluster, 3, "later") == ErrorCode.NONE
+
+
+def test_a_broker_that_was_away_for_long_takes_the_controllers_snapshot(tmp_path: Path) -> None:
+    """The log no longer reaches back to where it stopped, so it goes on from a snapshot, and follows from there."""
+    often = {"metadata.log.max.record.bytes.between.snapshots": "2000"}
+    with Cluster(tmp_path, brokers=2, voters=1, node_config={1: often}) as cluster:
+        assert create(cluster, 2, "before") == ErrorCode.NONE
+        cluster.stop(2)
+        end = cluster.call(lambda: cluster.node(1).image.next_offset)
+        for number in range(100):
+            topic = CreatableTopic(name=f"meanwhile-{number}", num_partitions=5, replication_factor=1)
+            with cluster.connected(1) as wire:
+                wire.request(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7)
+            if cluster.call(lambda: cluster.node(1).metadata.log.start_offset) > end:
+                break
+        cluster.wait_for(lambda: cluster.node(1).metadata.log.start_offset > end)
+        cluster.start(2)
+        names = [set(cluster.call(lambda node=node: cluster.node(node).image.topics.by_name)) for node in (1, 2)]  # type: ignore[misc]
+        assert names[0] == names[1] >= {"before", "meanwhile-0"}
+        assert create(cluster, 2, "after") == ErrorCode.NONE
