@@ -258,7 +258,8 @@ def main(
 ) -> None:
     """Compare topics with their archive.
 
-    Counts, holes, duplicates and checksums, partition by partition: prints a table and exits with 1 when anything is missing, surplus, doubled or different. Without TOPICS: all that the archive has.
+    Counts, holes, duplicates and checksums, partition by partition: prints a table, and exits with 1 when anything is missing, doubled or
+    different. What only the archive has (surplus) was deleted from the topic since. Without TOPICS: all that the archive has.
     """
     with session("audit", master) as spark:
         storage = Storage(spark, uri)

@@ -169,7 +169,7 @@ def _run(view: Array, position: int, size: int, most: int) -> int:
     run = max(most, 0)
     for at in range(2 if view[position] >= 128 else 1):
         lengths = view[position + at : position + at + run * size : size]
-        other = np.flatnonzero(lengths != view[position + at]) if run else ()
+        other: Any = np.flatnonzero(lengths != view[position + at]) if run else ()
         if len(other):
             run = int(other[0])
     return run

@@ -42,15 +42,21 @@ def require_spark() -> None:
 
 @contextlib.contextmanager
 def session(name: str, master: str | None = None) -> Iterator[SparkSession]:
-    """A Spark session for the length of a block; what goes wrong in it ends the job with one line."""
+    """A Spark session for the length of a block; what goes wrong in it ends the job with one line.
+
+    A session that is there already, as in a notebook, is used and left running.
+    """
     require_spark()
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
 
     spark = None
+    existing = SparkSession.getActiveSession()
     try:
-        spark = _started(name, master)
-        yield spark
+        if existing is None:
+            spark = _started(name, master)
+        yield existing or spark
     except (PySparkException, Py4JError) as error:
         if os.environ.get("KAFKAPY_DEBUG"):
             raise
