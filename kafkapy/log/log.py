@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 from kafkapy.errors import ErrorCode, KafkaError, StorageError
-from kafkapy.log import recovery, retention, time_lookup, truncation
+from kafkapy.log import follower_append, recovery, retention, time_lookup, truncation
 from kafkapy.log.append_info import AppendInfo, AppendOrigin
 from kafkapy.log.batch_rewrite import checked_own_batch, rewritten
 from kafkapy.log.epochs import LeaderEpochs
@@ -52,10 +52,6 @@ if TYPE_CHECKING:
     from kafkapy.config.log_config import LogConfig
 
 logger = logging.getLogger(__name__)
-
-# What a follower fetched is written in pieces of about this size: large enough that small batches cost few writes, small enough that
-# the index, which gets one entry for each write, stays dense.
-FOLLOWER_WRITE_BYTES = 64 * 1024
 
 _CLIENT = AppendOrigin.CLIENT
 _PRODUCE_VERSION_LATEST = 13
@@ -243,55 +239,8 @@ class Log:
         )
 
     def append_as_follower(self, records: memoryview | bytes | bytearray, *, now_ms: int) -> AppendInfo:
-        """Append whole batches that carry their offsets and epochs, as fetched from the leader; an incomplete tail is cut off.
-
-        Raises KafkaError(CORRUPT_MESSAGE) where a checksum does not match, and OFFSET_OUT_OF_RANGE where a batch does not continue
-        the log; batches before that are appended.
-        """
-        from kafkapy.wire.record_batch import check_crc, iterate_batches
-
-        if self.failure is not None:
-            raise self.failure
-        view = memoryview(records)
-        start_offset, max_timestamp, appended = self.log_end_offset, -1, 0
-        run: list[tuple[int, BatchHeader]] = []  # Batches of one epoch that are not written yet.
-        run_bytes, end_offset = 0, start_offset
-        try:
-            for position, header in iterate_batches(view):
-                check_crc(view, position, header)
-                if header.base_offset < end_offset:
-                    raise KafkaError(
-                        ErrorCode.OFFSET_OUT_OF_RANGE,
-                        f"a replicated batch begins at {header.base_offset}, before the log's end {end_offset}",
-                    )
-                epoch = header.partition_leader_epoch
-                if run and (run_bytes >= FOLLOWER_WRITE_BYTES or epoch != run[0][1].partition_leader_epoch):
-                    pending, run, run_bytes = run, [], 0
-                    self._write_run(view, pending, now_ms)
-                if not appended:
-                    start_offset = header.base_offset
-                run.append((position, header))
-                run_bytes += header.size
-                end_offset = header.next_offset
-                max_timestamp = max(max_timestamp, header.max_timestamp)
-                appended += header.size
-        finally:
-            if run:
-                self._write_run(view, run, now_ms)
-        last_offset = self.log_end_offset - 1
-        return AppendInfo(start_offset, last_offset, -1, self.log_start_offset, max_timestamp, appended, False)
-
-    def _write_run(self, view: memoryview, run: list[tuple[int, BatchHeader]], now_ms: int) -> None:
-        """Write batches that lie one after another and are of one epoch, at once."""
-        (start, first), (position, last) = run[0], run[-1]
-        end = position + last.size
-        newest = max(header.max_timestamp for _, header in run)
-        epoch = first.partition_leader_epoch
-        self._write(view[start:end], end - start, first.base_offset, last.last_offset, newest, epoch, now_ms)
-        self.log_end_offset = last.next_offset
-        for position, header in run:
-            if header.producer_id >= 0:
-                self.replay_producer(view[position : position + header.size], header)
+        """Append whole batches that carry their offsets and epochs, as fetched from the leader: see follower_append.py."""
+        return follower_append.append_as_follower(self, records, now_ms)
 
     def _write(
         self,
@@ -304,6 +253,22 @@ class Log:
         now_ms: int,
     ) -> None:
         """One write at the end of the active segment, after a roll where one is due."""
+        active = self.active_for(size, first_offset, last_offset, max_timestamp, leader_epoch, now_ms)
+        try:
+            active.append(batch, size, last_offset, max_timestamp)
+        except StorageError as error:
+            self.append_failed(error)
+            raise
+
+    def append_failed(self, error: StorageError) -> None:
+        """A full disk refuses this append; any other failure leaves doubt about what the log holds."""
+        if not isinstance(error, DiskFullError):
+            self.failure = error
+
+    def active_for(
+        self, size: int, first_offset: int, last_offset: int, max_timestamp: int, leader_epoch: int, now_ms: int
+    ) -> Segment:
+        """The segment that takes the next write: a new one where that is due. The epoch's beginning is noted."""
         active = self.active
         if (
             size > self._segment_bytes - active.size
@@ -316,13 +281,7 @@ class Log:
             active = self.active
         if leader_epoch != self.epochs.latest_epoch and leader_epoch >= 0:
             self.epochs.assign(leader_epoch, first_offset)
-        try:
-            active.append(batch, size, last_offset, max_timestamp)
-        except DiskFullError:
-            raise
-        except StorageError as error:
-            self.failure = error
-            raise
+        return active
 
     def _check_producer(self, header: BatchHeader, origin: AppendOrigin, verified: bool) -> ProducedBatch | None:
         """Decide on the batch of an idempotent producer; the batch that it repeats, if it is a duplicate."""

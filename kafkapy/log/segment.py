@@ -13,7 +13,8 @@ is known from its length and checksum alone, which is why recovery checks batche
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from kafkapy.errors import StorageError
 from kafkapy.log.batch_walk import WALK_READ_BYTES, UnreadableBatch, WalkedBatch, walk
@@ -21,6 +22,9 @@ from kafkapy.log.files import EMPTY, FilePool, FileSlice, LogFile
 from kafkapy.log.filesystem import DamagedLogError, storage_error, storage_errors, unlink_if_exists
 from kafkapy.log.sparse_index import NO_TIMESTAMP, CorruptIndexError, OffsetIndex, TimeIndex
 from kafkapy.log.txn_index import AbortedTxn, TxnIndex
+
+if TYPE_CHECKING:
+    from kafkapy.wire.record_batch import BatchHeader
 
 logger = logging.getLogger(__name__)
 
@@ -115,7 +119,19 @@ class Segment:
     # Writing.
 
     def append(self, data: memoryview | bytes, size: int, last_offset: int, max_timestamp: int) -> None:
-        """Write one batch or several whole ones at the end; `last_offset` and `max_timestamp` are those of all of it."""
+        """Write one batch at the end."""
+        position = self._write(data, size)
+        self._written(position, size, last_offset, max_timestamp)
+
+    def append_run(self, data: memoryview, batches: Iterable[BatchHeader]) -> None:
+        """Write several whole batches, which lie one after another in `data`, at once. The indexes see each of them."""
+        position = self._write(data, len(data))
+        for header in batches:
+            self._written(position, header.size, header.last_offset, header.max_timestamp)
+            position += header.size
+
+    def _write(self, data: memoryview | bytes, size: int) -> int:
+        """Put the bytes at the end of the file; returns where they are."""
         file = self.file
         fd = file.fd
         if fd < 0:
@@ -128,6 +144,10 @@ class Segment:
                 self._write_rest(fd, data, position, written)
         except OSError as error:
             self._undo_write(fd, position, error)
+        return position
+
+    def _written(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
+        """A batch is at `position`: the segment's end and its indexes follow."""
         if not position:
             self.first_timestamp = max_timestamp if max_timestamp >= 0 else self.created_ms
         self.size = position + size
