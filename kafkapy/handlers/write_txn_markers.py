@@ -12,6 +12,7 @@ from kafkapy.errors import ErrorCode, KafkaError, StorageError
 from kafkapy.groups.coordinator import OFFSETS_TOPIC
 from kafkapy.handlers.wait import Wait
 from kafkapy.log.append_info import AppendOrigin
+from kafkapy.transactions.transaction import Producer
 from kafkapy.wire.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
@@ -73,7 +74,7 @@ def append_marker(
         broker.storage_failed(error)
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
     broker.wake(partition)
-    broker.transactions.guards.ended(topic_name, index, producer_id)
+    broker.transactions.guards.ended(topic_name, index, Producer(producer_id, producer_epoch))
     if topic_name == OFFSETS_TOPIC:
         broker.groups.end_transaction(index, producer_id, commit=committed)
     return Appended(partition, info.last_offset, partition.leader_epoch)

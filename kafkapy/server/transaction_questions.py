@@ -44,7 +44,7 @@ class Question:
         self._partitions = partitions
         self._then = then
         self._add = add
-        self._guard = broker.transactions.guards.take(producer.producer_id, partitions)
+        self._guard = broker.transactions.guards.take(producer, partitions, add=add)
         self._epochs = {one: self._leader_epoch(*one) for one in partitions}
 
     def entry(self) -> AddPartitionsToTxnTransaction:
@@ -62,11 +62,11 @@ class Question:
 
     def answer(self, codes: Codes) -> None:
         """Hand the codes on, as far as they still count. NETWORK_EXCEPTION stands for no answer."""
-        intact = self._guard.close()
+        self._guard.close()
         self._then(
             {
                 one: codes.get(one, ErrorCode.NETWORK_EXCEPTION)
-                if one in intact and self._epochs[one] == self._leader_epoch(*one)
+                if one not in self._guard.broken and self._epochs[one] == self._leader_epoch(*one)
                 else ErrorCode.NETWORK_EXCEPTION
                 for one in self._partitions
             }
