@@ -134,8 +134,9 @@ class SnapshotFile(NamedTuple):
 
     @classmethod
     def at(cls, position: SnapshotPosition, content: bytes) -> SnapshotFile:
-        """The snapshot with which a raft log begins that has no entries yet: two no-ops of term 0 stand for all that was before."""
-        return cls(Entry(b"\x01", 2, 0), Entry(b"\x01", 1, 0), position, content)
+        """The snapshot with which a raft log begins that has no entries yet: two no-ops stand for all that was before. An empty log, which
+        begins with entry 1 of term 0, has neither of them, so a voter that is added later is sent the snapshot."""
+        return cls(Entry(b"\x01", 1001, 1), Entry(b"\x01", 1000, 1), position, content)
 
     def write(self, path: str) -> None:
         """Put it at `path`, whole and durable."""

@@ -220,6 +220,13 @@ class MetadataNode:
         ours = (f"{folder}/{JOURNAL_NAME}", f"{folder}/{SNAPSHOT_NAME}")
         if not os.path.exists(foreign_state) or any(map(os.path.exists, ours)):
             return
+        if len(self.settings.voters) > 1:
+            # Their logs may end at different places, and nobody would say which of them is right.
+            reason = (
+                "Apache Kafka's controllers can be gone on with one at a time only: start the one with the longest log alone in "
+                "controller.quorum.voters, then add the others with new folders"
+            )
+            raise StorageError(foreign_state, reason)
         image = self.image
         position = SnapshotPosition(image.next_offset, image.epoch, -1, image.timestamp_ms)
         content = b"".join(snapshot_batches(image_records(image), position, image.metadata_version))

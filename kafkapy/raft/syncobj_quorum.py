@@ -47,6 +47,7 @@ from kafkapy.raft.syncobj_seams import (
     transport_class,
 )
 from kafkapy.raft.voter_elections import Elections
+from kafkapy.raft.voter_session import Standing
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +100,7 @@ class VoterNetwork(Protocol):
         """This voter has left: others shall see that at once."""
 
     def caught_up(self) -> None:
-        """This voter, which doesn't count yet, has everything that is committed."""
+        """This voter has everything that is committed, says the leader."""
 
 
 class SyncObjQuorum:
@@ -142,6 +143,7 @@ class SyncObjQuorum:
         self._end = LogEnd()
         self._in_flight: deque[list[Ticket]] = deque()
         self._leading = False
+        self._caught_up: set[int] = set()
         self._claim = b""
         self._epoch: int | None = None
         self._unsaved_bytes = 0
@@ -156,8 +158,8 @@ class SyncObjQuorum:
 
     # The loop's side.
 
-    def join(self, network: VoterNetwork, is_member: bool) -> None:
-        """Say how the other voters are reached, and whether this one votes and counts from the start. Before `start`."""
+    def join(self, network: VoterNetwork, is_member: bool = True) -> None:
+        """Say how the other voters are reached, and whether this one votes and counts before `become` is called. Before `start`."""
         self.network = network
         self._is_member_at_start = is_member
 
@@ -196,9 +198,14 @@ class SyncObjQuorum:
         """A voter says something. Raises ProtocolError where that cannot be read."""
         self._hear(partial(self._on_message, node_id, voter_messages.decode(payload)))
 
-    def become_member(self) -> None:
-        """From now on this voter votes and counts; that it does has been written down."""
-        self._hear(lambda: self._elections.become_member())
+    def become(self, standing: Standing) -> None:
+        """What this voter's word counts from now on, which has been written down."""
+        self._hear(lambda: self._elections.become(standing))
+
+    @property
+    def has_history(self) -> bool:
+        """Whether there are entries in the journal, or a snapshot: all terms but 0 have been somebody's."""
+        return self._journal.entries[-1].term > 0
 
     def stop(self) -> None:
         """Stop the thread and wait for it: at most one sync, or the snapshot that is being written."""
@@ -335,7 +342,7 @@ class SyncObjQuorum:
         self._raft = raft
         if self.other_voters:
             self._elections = Elections(raft, self._deliver, self.other_voters, self._clock, self._dice or random)
-            self._elections.is_member = self._is_member_at_start
+            self._elections.standing = Standing.MEMBER if self._is_member_at_start else Standing.NEWCOMER
             assert self.network is not None, "several voters need links"
             self._tell(self.network.opened)
 
@@ -398,6 +405,7 @@ class SyncObjQuorum:
         """No longer leader, or no longer here: what was handed over may or may not be committed by the next leader."""
         self._leading = False
         self.progress = {}
+        self._caught_up.clear()
         if self._epoch is not None:
             self._epoch = None
             self._tell(self._listener.on_resigned)
@@ -463,6 +471,7 @@ class SyncObjQuorum:
 
     def _on_link_up(self, node_id: int, is_member: bool) -> None:
         self._elections.link_up(node_id, is_member)
+        self._caught_up.discard(node_id)
         self._transport.learners = self._elections.learners
         self._transport.connected(node_id)
 
@@ -486,8 +495,8 @@ class SyncObjQuorum:
                 elections.heard_leader()
             elif verb == "next_node_idx" and raft.state == LEADER and message["term"] == raft.raftCurrentTerm:
                 self._note_progress(node_id, message)
-                if node_id in elections.learners:
-                    self._look_after_learner(node_id, message)
+                if node_id not in self._caught_up:
+                    self._tell_caught_up(node_id, message)
 
     def _note_progress(self, node_id: int, message: voter_messages.Message) -> None:
         """Keep what DescribeQuorum tells: a voter has fetched when it acknowledges, and is caught up if nothing is missing then."""
@@ -503,14 +512,15 @@ class SyncObjQuorum:
                 caught_up_ms = now_ms
         self.progress[node_id] = VoterProgress(offset, now_ms, caught_up_ms)
 
-    def _look_after_learner(self, node_id: int, message: voter_messages.Message) -> None:
-        """Tell it once it has everything that is committed, something of this term included: then no vote that it forgot can hurt any more."""
+    def _tell_caught_up(self, node_id: int, message: voter_messages.Message) -> None:
+        """Tell a voter once it has everything that is committed, something of this term included: then nothing that it has lost can hurt."""
         raft = self._raft
         index = raft.raftCommitIndex
         if not message["success"] or message["next_node_idx"] <= index:
             return
         first = self._journal.entries[0].log_index
         if self._journal.entries[index - first].term == raft.raftCurrentTerm:
+            self._caught_up.add(node_id)
             self._deliver(node_id, {"type": "caught_up", "term": raft.raftCurrentTerm, "index": index})
 
     def _backlog_bytes(self, node: Any) -> int:

@@ -8,7 +8,8 @@ the term would be new to it, and the other's log is not behind its own. So it co
     nothing was heard from the leader, though the connection stands                after LEADER_SILENT_S
     there is no leader, or the others did not want this one                        again after RETRY_S
 
-A voter that is no member yet (voter_identity.py) neither asks nor answers nor votes, and its word does not count with others.
+A voter that is no member yet (voter_identity.py) neither asks nor answers nor votes, and its word does not count with others; one that is joining
+does not ask.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kafkapy.raft.syncobj_seams import CANDIDATE, LEADER, Dice
+from kafkapy.raft.voter_session import Standing
 
 LEADER_LOST_S = (0.02, 0.1)
 LEADER_SILENT_S = (0.8, 1.2)
@@ -35,7 +37,7 @@ class Elections:
         clock: Callable[[], float],
         dice: Dice,
     ) -> None:
-        self.is_member = True
+        self.standing = Standing.MEMBER
         self.links: set[int] = set()
         self.learners: set[int] = set()
         self._voter = core_voter
@@ -61,10 +63,15 @@ class Elections:
             # It may be one that has lost its disk, and with it the vote that it gave us: that one must not count any more.
             self._voter.step_back()
 
-    def become_member(self) -> None:
-        """From now on this voter votes and counts."""
-        self.is_member = True
+    def become(self, standing: Standing) -> None:
+        """What this voter's own word counts from now on."""
+        self.standing = standing
         self.deadline = self._clock() + self._between(RETRY_S)
+
+    @property
+    def is_member(self) -> bool:
+        """Whether this voter votes and counts."""
+        return self.standing.counts
 
     def link_down(self, node_id: int) -> None:
         """Its link broke, most likely because its process has ended."""
@@ -107,7 +114,7 @@ class Elections:
         """Ask, if it is time."""
         if self._clock() < self.deadline:
             return
-        if self._voter.state == LEADER or not self.is_member:
+        if self._voter.state == LEADER or self.standing is not Standing.MEMBER:
             self.deadline = self._clock() + self._between(LEADER_SILENT_S)
             return
         self.deadline = self._clock() + self._between(RETRY_S)

@@ -7,6 +7,8 @@ new, then together with a voter that was late it could elect a leader without th
   the known id but without a journal, unless that is its very first start.
 - A voter counts (it votes, and its acknowledgements commit) while it is a MEMBER. A folder that was formatted on purpose is one. A folder that the
   broker has formatted by itself makes a NEWCOMER: that one waits until every other voter was heard once and none of them knew it with another disk.
+- A voter without entries that meets one with entries is JOINING: it votes and counts, so that a cluster can grow from one controller to three, but it
+  does not stand until the leader says that it has everything. Else two empty ones could elect one of themselves.
 - `kafkapy format --rejoin` makes a voter REJOINING: the others take its new directory id in place of the old one, but it is only sent the log.
   It becomes a member when it was in contact with all others and the leader says that it has everything that is committed, an entry of the leader's
   own term included, which was committed without counting it. Whatever the lost disk had acknowledged or voted for is past then: the entries are in
@@ -15,7 +17,7 @@ new, then together with a voter that was late it could elect a leader without th
 All of that is in one small file, replaced as a whole and synced, `quorum.voters` beside the journal, in Java's properties format:
 
     version=1
-    standing=member | newcomer | rejoining
+    standing=member | newcomer | rejoining | joining
     voter.ID=DIRECTORY_ID,INCARNATION            base64; the incarnation is the one of the first contact
 """
 

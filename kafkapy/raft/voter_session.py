@@ -12,8 +12,8 @@ refusal with a reason that both sides log. No message of raft passes before that
 Each HELLO has a nonce, so a proof is of use once; the role in it keeps it from being sent back to its maker. A frame of the handshake is
 
     length u32, magic "KPYV", kind u8, body          at most HANDSHAKE_BYTES_MAX
-    HELLO    version u8, standing u8, flags u8 (1 = its journal was made in this start), node_id i32, directory_id 16, incarnation 16,
-             nonce 32, cluster_id (length u16, UTF-8), voters (length u16, UTF-8: ID@HOST:PORT,... sorted by id)
+    HELLO    version u8, standing u8, flags u8 (1 = its journal was made in this start, 2 = its journal has entries), node_id i32,
+             directory_id 16, incarnation 16, nonce 32, cluster_id (length u16, UTF-8), voters (length u16, UTF-8: ID@HOST:PORT,... sorted by id)
     PROOF    32 bytes
     WELCOME  32 bytes
     REFUSED  reason u8
@@ -47,6 +47,7 @@ HANDSHAKE_BYTES_MAX = 4096
 FRAME_BYTES_MAX = 65 * 1024 * 1024
 NONCE_BYTES = 32
 _MAC_BYTES = 16
+_JOURNAL_IS_NEW, _HAS_HISTORY = 1, 2
 _HELLO, _PROOF, _WELCOME, _REFUSED = 1, 2, 3, 4
 _LENGTH = struct.Struct(">I")
 _COUNTER = struct.Struct(">Q")
@@ -60,6 +61,12 @@ class Standing(IntEnum):
     MEMBER = 0
     NEWCOMER = 1
     REJOINING = 2
+    JOINING = 3
+
+    @property
+    def counts(self) -> bool:
+        """Whether its votes and acknowledgements do."""
+        return self in (Standing.MEMBER, Standing.JOINING)
 
 
 class Refusal(IntEnum):
@@ -87,6 +94,7 @@ class Claims(NamedTuple):
     voters: str
     standing: Standing = Standing.MEMBER
     journal_is_new: bool = False
+    has_history: bool = False
 
     @property
     def voter_ids(self) -> frozenset[int]:
@@ -274,7 +282,7 @@ def _encode_claims(claims: Claims, nonce: bytes) -> bytes:
     head = _CLAIMS.pack(
         VERSION,
         claims.standing,
-        claims.journal_is_new,
+        (_JOURNAL_IS_NEW if claims.journal_is_new else 0) | (_HAS_HISTORY if claims.has_history else 0),
         claims.node_id,
         claims.directory_id,
         claims.incarnation,
@@ -286,7 +294,7 @@ def _encode_claims(claims: Claims, nonce: bytes) -> bytes:
 
 def _decode_claims(body: bytes) -> Claims:
     try:
-        _, standing, is_new, node_id, directory_id, incarnation, _ = _CLAIMS.unpack_from(body)
+        _, standing, flags, node_id, directory_id, incarnation, _ = _CLAIMS.unpack_from(body)
         position = _CLAIMS.size
         texts = []
         for _ in range(2):
@@ -295,7 +303,8 @@ def _decode_claims(body: bytes) -> Claims:
             texts.append(body[position - length : position].decode())
         if position != len(body):
             raise ProtocolError("a voter's greeting of the wrong length")
-        claims = Claims(node_id, texts[0], directory_id, incarnation, texts[1], Standing(standing), bool(is_new))
+        is_new, has_history = bool(flags & _JOURNAL_IS_NEW), bool(flags & _HAS_HISTORY)
+        claims = Claims(node_id, texts[0], directory_id, incarnation, texts[1], Standing(standing), is_new, has_history)
         if not claims.voter_ids:  # Also raises where they are no numbers.
             raise ProtocolError("a voter's greeting without voters")
     except (struct.error, ValueError) as error:

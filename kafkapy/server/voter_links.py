@@ -58,6 +58,8 @@ BACKLOG_BYTES_MAX = 96 * 1024 * 1024
 REFUSAL_LOGGED_EACH_S = 60.0
 
 STANDINGS = {
+    Standing.MEMBER: "this node votes in the metadata quorum, and may lead it, from now on",
+    Standing.JOINING: "this node votes in the metadata quorum from now on; it may lead once it has everything that the others have",
     Standing.NEWCOMER: "this node's folder is new: it votes in the metadata quorum once it was in contact with all other controllers",
     Standing.REJOINING: "this node rejoins the metadata quorum: it votes once it has everything and was in contact with all other controllers",
 }
@@ -178,12 +180,13 @@ class VoterLinks:
         nursery: trio.Nursery,
     ) -> None:
         self.quorum = quorum
-        self.own = own
         self.identity = identity
+        self._own = own
         self._key = key
         self._nursery = nursery
         self._peers = {node: Peer(node, *place) for node, place in sorted(voters.items()) if node != own.node_id}
         self._heard: set[int] = set()
+        self._met_history = False
         self._has_caught_up = False
         self._is_open = False
         self._strangers = 0
@@ -194,6 +197,7 @@ class VoterLinks:
     def opened(self) -> None:
         """The journal is there, so the others may know of us."""
         self._is_open = True
+        self.quorum.become(self.identity.standing)
         for peer in self._peers.values():
             self._nursery.start_soon(self._keep, peer)
         self._nursery.start_soon(self._watch)
@@ -241,7 +245,7 @@ class VoterLinks:
         self._nursery.start_soon(self._answer, sock, received, f"{host.removeprefix('::ffff:')}:{port}")
 
     async def _answer(self, sock: socket.socket, received: bytes, where: str) -> None:
-        session = Session(self.own, self._key, os.urandom(NONCE_BYTES), self._judge)
+        session = Session(self._own_now, self._key, os.urandom(NONCE_BYTES), self._judge)
         await self._serve(Link(sock, session, where), received)
 
     # Calling.
@@ -264,10 +268,10 @@ class VoterLinks:
         sock = await self._connect(peer)
         if sock is None:
             return
-        if peer.link is not None or self.own.node_id < peer.node_id:
+        if peer.link is not None or self._own.node_id < peer.node_id:
             sock.close()  # It is there, and will call us.
             return
-        session = Session(self.own, self._key, os.urandom(NONCE_BYTES), self._judge, peer.node_id)
+        session = Session(self._own_now, self._key, os.urandom(NONCE_BYTES), self._judge, peer.node_id)
         await self._serve(Link(sock, session, peer.where), b"")
 
     async def _connect(self, peer: Peer) -> socket.socket | None:
@@ -377,12 +381,13 @@ class VoterLinks:
         peer.state = LinkState.CONNECTED
         link.where = peer.where
         log.info("voter %s is connected", peer.where)
-        if claims.voters != self.own.voters:
-            log.warning("voter %s has other addresses: %s, here %s", peer.where, claims.voters, self.own.voters)
-        self.quorum.link_up(peer.node_id, claims.standing is Standing.MEMBER)
-        if link.session.own.standing is not self.own.standing:
+        if claims.voters != self._own.voters:
+            log.warning("voter %s has other addresses: %s, here %s", peer.where, claims.voters, self._own.voters)
+        self.quorum.link_up(peer.node_id, claims.standing.counts)
+        if self.identity.standing.counts and not link.session.own.standing.counts:
             self.send(peer.node_id, voter_messages.MEMBER_MESSAGE)
         self._heard.add(peer.node_id)
+        self._met_history = self._met_history or claims.has_history
         self._check_standing()
 
     def _end(self, link: Link, peer: Peer) -> None:
@@ -429,18 +434,27 @@ class VoterLinks:
         return self.identity.judge(claims)
 
     def _check_standing(self) -> None:
-        """Become a member as soon as that is safe: see raft/voter_identity.py."""
+        """Count for more as soon as that is safe: see raft/voter_identity.py."""
         standing = self.identity.standing
-        if standing is Standing.MEMBER or len(self._heard) < len(self._peers):
-            return
-        if standing is Standing.REJOINING and not self._has_caught_up:
-            return
-        self.identity.become(Standing.MEMBER)
-        self.own = self.own._replace(standing=Standing.MEMBER)
-        log.info("this node votes in the metadata quorum from now on")
-        self.quorum.become_member()
-        for node_id in self._peers:
-            self.send(node_id, voter_messages.MEMBER_MESSAGE)
+        if standing.counts:
+            lags = not self._has_caught_up and self._met_history and not self.quorum.has_history
+            if standing is Standing.MEMBER and lags:
+                self._become(Standing.JOINING)
+            elif standing is Standing.JOINING and self._has_caught_up:
+                self._become(Standing.MEMBER)
+        elif len(self._heard) == len(self._peers) and (standing is Standing.NEWCOMER or self._has_caught_up):
+            self._become(Standing.JOINING if self._met_history and not self._has_caught_up else Standing.MEMBER)
+            for node_id in self._peers:
+                self.send(node_id, voter_messages.MEMBER_MESSAGE)
+
+    def _become(self, standing: Standing) -> None:
+        self.identity.become(standing)
+        log.info(STANDINGS[standing])
+        self.quorum.become(standing)
+
+    @property
+    def _own_now(self) -> Claims:
+        return self._own._replace(standing=self.identity.standing, has_history=self.quorum.has_history)
 
     def _note_refusal(self, link: Link, error: RefusedError) -> None:
         now = trio.current_time()
@@ -449,7 +463,7 @@ class VoterLinks:
             return
         self._refusals[key] = now
         who = f"the voter at {link.where}" if error.peer is None else f"voter {error.peer.node_id} ({link.where})"
-        reason = explain(error.refusal, self.own, error.peer, told=error.told)
+        reason = explain(error.refusal, self._own, error.peer, told=error.told)
         log.error("%s: %s", f"{who} refuses this node" if error.told else f"{who} is refused", reason)
 
 
@@ -479,7 +493,7 @@ def link_voters(
             ",".join(exposed),
         )
     links = VoterLinks(quorum, own, voters, identity, link_key(secret, cluster_id), nursery)
-    quorum.join(links, identity.standing is Standing.MEMBER)
+    quorum.join(links, is_member=False)
     return links
 
 

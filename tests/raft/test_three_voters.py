@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kafkapy.errors import StorageError
 from kafkapy.raft.quorum import Outcome, Ticket
 from kafkapy.raft.syncobj_quorum import LinkState, SyncObjQuorum
 from kafkapy.raft.topics import create_topics
@@ -233,3 +234,12 @@ def test_a_voter_that_was_away_for_long_is_sent_a_snapshot(tmp_path: Path) -> No
     cluster.restart(3)
     cluster.run(20)
     cluster.assert_equal()
+
+
+def test_a_log_of_apache_kafkas_is_not_gone_on_with_by_several(tmp_path: Path) -> None:
+    """Each of them may have another end of it."""
+    folder = tmp_path / "1" / "__cluster_metadata-0"
+    folder.mkdir(parents=True)
+    (folder / "quorum-state").write_text("{}")
+    with pytest.raises(StorageError, match="one at a time"):
+        Voter(Network(), tmp_path, 1)

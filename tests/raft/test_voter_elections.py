@@ -9,6 +9,7 @@ import pytest
 from kafkapy.raft.journal import Entry
 from kafkapy.raft.syncobj_seams import CANDIDATE, FOLLOWER, LEADER
 from kafkapy.raft.voter_elections import LEADER_LOST_S, LEADER_SILENT_S, RETRY_S, Elections
+from kafkapy.raft.voter_session import Standing
 
 
 class Core:
@@ -175,12 +176,12 @@ def test_it_would_not_vote_against_a_live_leader() -> None:
 def test_who_is_no_member_neither_asks_nor_answers() -> None:
     """Nor does its word count with others."""
     world = World()
-    world.elections.is_member = False
+    world.elections.standing = Standing.NEWCOMER
     world.after(RETRY_S)
     world.elections.receive(2, {"type": "pre_vote", "term": 9, "last_log_index": 99, "last_log_term": 9})
     assert world.said == []
     assert world.elections.deadline > world.now_s  # or the quorum's thread would not sleep
-    world.elections.become_member()
+    world.elections.become(Standing.MEMBER)
     world.elections.link_up(2, is_member=False)
     world.after(RETRY_S)
     assert len(world.said) == 2
@@ -189,6 +190,15 @@ def test_who_is_no_member_neither_asks_nor_answers() -> None:
     world.said.clear()
     world.elections.receive(2, {"type": "pre_vote", "term": 9, "last_log_index": 99, "last_log_term": 9})
     assert world.said == []
+
+
+def test_who_is_joining_votes_and_does_not_stand() -> None:
+    """It has nothing yet that the others have."""
+    world = World()
+    world.elections.become(Standing.JOINING)
+    world.after(RETRY_S)
+    assert world.said == []
+    assert world.ask(2)
 
 
 def test_a_candidate_steps_back_when_a_voter_rejoins() -> None:

@@ -267,6 +267,30 @@ def test_a_wiped_disk_is_refused_until_it_rejoins(tmp_path: Path, said: Callable
     play(tmp_path, scene)
 
 
+def test_one_controller_grows_to_three(tmp_path: Path) -> None:
+    """Two empty voters are a majority; still it is the one with the history that is elected, and they have it before they can be."""
+
+    async def scene(world: World) -> None:
+        alone = Controller(tmp_path, 1, {1: world.ports[1]})
+        async with trio.open_nursery() as nursery:
+            await nursery.start(alone.run)
+            await until(lambda: alone.running.controller.is_active)
+            await alone.create("before")
+            await alone.stop()
+        await world.start(2, 3)
+        await until(lambda: world.controllers[2].quorum.link_state(3) is LinkState.CONNECTED)
+        await world.start(1)
+        assert (await world.leader()).node_id == 1
+        added = [world.controllers[2], world.controllers[3]]
+        await until(lambda: {one.links.identity.standing for one in added} == {Standing.MEMBER})
+        await world.stop(1)
+        leader = await world.leader()
+        assert leader.topics == {"before"}
+        await leader.create("after")
+
+    play(tmp_path, scene)
+
+
 def test_a_lost_journal_is_refused(tmp_path: Path, said: Callable[[str], list[str]]) -> None:
     """The disk is the right one, but what it had promised is gone."""
 
