@@ -178,8 +178,10 @@ class Run:
     def _one_round(self, number: int, fault: str) -> None:
         acked = self._ledger.acked_count
         self._ledger.take_longest_gaps()
+        began = time.monotonic()
         what = self._nemesis.faults[fault]()
         mended = time.monotonic()
+        print(f"{number:4}  {what}, mended after {mended - began:.1f} s", flush=True)
         dead = self._nemesis.unexpectedly_dead()
         if dead:
             raise check.Wrong("\n".join(dead))
@@ -191,7 +193,7 @@ class Run:
         new = self._ledger.acked_count - acked
         self._rounds.append(Round(fault, gap_s, recovery_s))
         print(
-            f"{number:4}  {what}\n      longest without an ack {gap_s:.2f} s, in sync {recovery_s:.1f} s later, "
+            f"      longest without an ack {gap_s:.2f} s, in sync {recovery_s:.1f} s later, "
             f"{new} records acked and {self._ledger.acked_count} checked",
             flush=True,
         )
@@ -258,7 +260,7 @@ class Run:
 
     def _keep(self) -> None:
         """Leave what one needs to find out why."""
-        for node in self._cluster.running:
+        for node in self._cluster.nodes:
             lines = self._cluster.log_lines(node)
             (self._folder / f"broker{node}.log").write_text("\n".join(lines) + "\n")
         self._disks.keep(self._folder / "disks")

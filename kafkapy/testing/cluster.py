@@ -55,6 +55,7 @@ class Cluster:
         self._prefix = prefix
         self._runners: dict[int, ProcessRunner] = {}
         self._paused: set[int] = set()
+        self._lines: dict[int, list[str]] = {}
         settings = {"group.initial.rebalance.delay.ms": "0", **(config or {})}
         write_properties(self.data_dir, self.addresses, settings, racks=racks, voters=voters)
 
@@ -96,7 +97,8 @@ class Cluster:
     def launch(self, node: int) -> None:
         """Start a node without waiting for it."""
         assert node not in self._runners, f"node {node} runs already"
-        runner = ProcessRunner(["--config", str(self.properties(node))], prefix=self._prefix(node))
+        arguments = ["--config", str(self.properties(node))]
+        runner = ProcessRunner(arguments, prefix=self._prefix(node), lines=self._lines.setdefault(node, []))
         runner.launch()
         self._runners[node] = runner
 
@@ -171,8 +173,8 @@ class Cluster:
         return self._runners[node].exit_code
 
     def log_lines(self, node: int) -> list[str]:
-        """What a running node has logged since its start, as JSON."""
-        return self._runners[node].lines
+        """What a node has logged since its first start, as JSON."""
+        return self._lines.get(node, [])
 
     def properties(self, node: int) -> Path:
         """The node's server.properties."""
@@ -183,13 +185,20 @@ class Cluster:
         return data_path(self.data_dir, node)
 
     def create_topic(
-        self, name: str, partitions: int = 1, replicas: int = -1, config: Mapping[str, str] | None = None
+        self,
+        name: str,
+        partitions: int = 1,
+        replicas: int = -1,
+        config: Mapping[str, str] | None = None,
+        assignment: Sequence[Sequence[int]] = (),
     ) -> None:
-        """Create a topic; when this returns every running node knows its leaders."""
+        """Create a topic, with `assignment` on exactly these nodes (a list for each partition); the node that was asked knows its leaders."""
         from kafkapy.client.admin import NewTopic, create_topics
 
+        if assignment:
+            partitions = replicas = -1
         with self.client() as client:
-            (result,) = create_topics(client, [NewTopic(name, partitions, replicas, config or {})])
+            (result,) = create_topics(client, [NewTopic(name, partitions, replicas, config or {}, assignment)])
         if result.error is not None:
             raise result.error
 

@@ -22,16 +22,16 @@ _LAST_LINES = 20
 
 
 class ProcessRunner:
-    """One broker's process. `prefix` is put before the command: `ip netns exec NAME`, for example."""
+    """One broker's process. `prefix` is put before the command: `ip netns exec NAME`, for example. Its log is added to `lines`."""
 
-    def __init__(self, arguments: Sequence[str], *, prefix: Sequence[str] = ()) -> None:
+    def __init__(self, arguments: Sequence[str], *, prefix: Sequence[str] = (), lines: list[str] | None = None) -> None:
         self._command = [*prefix, sys.executable, "-m", "kafkapy", "start", "--log-format", "json", *arguments]
         self._process: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
         self._ready = threading.Event()
         self._port = 0
         self._asked_to_stop = False
-        self.lines: list[str] = []
+        self.lines = [] if lines is None else lines
 
     @property
     def pid(self) -> int:
