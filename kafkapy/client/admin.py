@@ -56,12 +56,13 @@ class TopicResult(NamedTuple):
 
 
 class NewTopic(NamedTuple):
-    """A topic to create; -1 leaves a number to the broker's defaults."""
+    """A topic to create; -1 leaves a number to the broker's defaults. `assignment`: the brokers of each partition, in place of numbers."""
 
     name: str
     partitions: int = -1
     replicas: int = -1
     configs: Mapping[str, str] = {}
+    assignment: Sequence[Sequence[int]] = ()
 
 
 class ConfigEntry(NamedTuple):
@@ -110,13 +111,22 @@ class LogDir(NamedTuple):
 
 def create_topics(client: Client, topics: Sequence[NewTopic], *, validate_only: bool = False) -> list[TopicResult]:
     """Create topics; when this returns, the broker that we ask knows their leaders."""
-    from kafkapy.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+    from kafkapy.wire.messages.create_topics import (
+        CreatableReplicaAssignment,
+        CreatableTopic,
+        CreatableTopicConfig,
+        CreateTopicsRequest,
+    )
 
     asked = [
         CreatableTopic(
             name=topic.name,
             num_partitions=topic.partitions,
             replication_factor=topic.replicas,
+            assignments=[
+                CreatableReplicaAssignment(partition_index=index, broker_ids=list(brokers))
+                for index, brokers in enumerate(topic.assignment)
+            ],
             configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
         )
         for topic in topics
