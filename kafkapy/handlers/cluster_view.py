@@ -8,7 +8,7 @@ from kafkapy.raft.leadership import has_online_directory
 
 if TYPE_CHECKING:
     from kafkapy.handlers.context import RequestContext
-    from kafkapy.raft.image import BrokerRegistration, PartitionImage
+    from kafkapy.raft.image import BrokerRegistration, MetadataImage, PartitionImage
 
 # Without an authorizer everybody may do everything that a resource knows; one bit per operation, as AclOperation numbers them.
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
@@ -59,13 +59,23 @@ def controller_id(context: RequestContext) -> int:
     return min((node for node, broker in brokers.items() if not broker.fenced), default=-1)
 
 
-def offline_replicas(context: RequestContext, partition: PartitionImage) -> list[int]:
-    """Replicas whose broker is not alive, or has lost the directory that they are in."""
-    brokers = context.broker.image.brokers
-    return [
-        node
-        for place, node in enumerate(partition.replicas)
-        if node not in brokers
-        or brokers[node].fenced
-        or (partition.directories and not has_online_directory(brokers[node], partition.directories[place]))
-    ]
+class Liveness:
+    """Which replicas are offline: their broker is not alive, or has lost the directory that they are in. Made once per answer."""
+
+    __slots__ = ("_alive", "_brokers", "_directories")
+
+    def __init__(self, image: MetadataImage) -> None:
+        self._brokers = image.brokers
+        self._alive = {node for node, broker in image.brokers.items() if not broker.fenced}
+        self._directories = {directory for broker in image.brokers.values() for directory in broker.log_dirs}
+
+    def offline(self, partition: PartitionImage) -> list[int]:
+        """The offline replicas of a partition, mostly none."""
+        if self._alive.issuperset(partition.replicas) and self._directories.issuperset(partition.directories):
+            return []
+        return [
+            node
+            for place, node in enumerate(partition.replicas)
+            if node not in self._alive
+            or (partition.directories and not has_online_directory(self._brokers[node], partition.directories[place]))
+        ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkapy.errors import ErrorCode
-from kafkapy.handlers.cluster_view import TOPIC_OPERATIONS, offline_replicas
+from kafkapy.handlers.cluster_view import TOPIC_OPERATIONS, Liveness
 from kafkapy.handlers.context import RequestContext
 from kafkapy.raft.topic_names import INTERNAL_TOPICS, is_valid_topic_name
 from kafkapy.wire.messages.describe_topic_partitions import (
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 def handle(context: RequestContext, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
     """One page from the image."""
     image = context.broker.image
+    liveness = Liveness(image)
     names = sorted({topic.name for topic in request.topics} if request.topics else set(image.topics.by_name))
     cursor = request.cursor
     if cursor is not None:
@@ -56,7 +57,7 @@ def handle(context: RequestContext, request: DescribeTopicPartitionsRequest) -> 
                 name=name,
                 topic_id=topic.id,
                 is_internal=name in INTERNAL_TOPICS,
-                partitions=[_partition(context, first + at, partition) for at, partition in enumerate(page)],
+                partitions=[_partition(liveness, first + at, partition) for at, partition in enumerate(page)],
                 topic_authorized_operations=TOPIC_OPERATIONS,
             )
         )
@@ -70,9 +71,7 @@ def _refused(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic
     return DescribeTopicPartitionsResponseTopic(error_code=code, name=name)
 
 
-def _partition(
-    context: RequestContext, index: int, partition: PartitionImage
-) -> DescribeTopicPartitionsResponsePartition:
+def _partition(liveness: Liveness, index: int, partition: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
     return DescribeTopicPartitionsResponsePartition(
         error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader < 0 else ErrorCode.NONE,
         partition_index=index,
@@ -82,5 +81,5 @@ def _partition(
         isr_nodes=list(partition.isr),
         eligible_leader_replicas=list(partition.eligible_leader_replicas),
         last_known_elr=list(partition.last_known_elr),
-        offline_replicas=offline_replicas(context, partition),
+        offline_replicas=liveness.offline(partition),
     )

@@ -15,9 +15,9 @@ from kafkapy.errors import ErrorCode
 from kafkapy.handlers.cluster_view import (
     CLUSTER_OPERATIONS,
     TOPIC_OPERATIONS,
+    Liveness,
     controller_id,
     endpoints,
-    offline_replicas,
 )
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.topic_creation import create_missing_topics
@@ -77,11 +77,12 @@ def _respond(
     errors: dict[str, ErrorCode],
 ) -> MetadataResponse:
     image = context.broker.image
+    liveness = Liveness(image)
     if asked is None:
-        topics = [_topic(context, request, image.topics.by_name[name]) for name in sorted(image.topics.by_name)]
+        topics = [_topic(liveness, request, image.topics.by_name[name]) for name in sorted(image.topics.by_name)]
     else:
         unique = {(topic.name, topic.topic_id): topic for topic in asked}
-        answers = (_asked_topic(context, request, topic, errors) for topic in unique.values())
+        answers = (_asked_topic(context, liveness, request, topic, errors) for topic in unique.values())
         topics = list({(answer.name, answer.topic_id): answer for answer in answers}.values())
     return MetadataResponse(
         brokers=[
@@ -98,13 +99,17 @@ def _respond(
 
 
 def _asked_topic(
-    context: RequestContext, request: MetadataRequest, asked: MetadataRequestTopic, errors: dict[str, ErrorCode]
+    context: RequestContext,
+    liveness: Liveness,
+    request: MetadataRequest,
+    asked: MetadataRequestTopic,
+    errors: dict[str, ErrorCode],
 ) -> MetadataResponseTopic:
     topics = context.broker.image.topics
     by_id = asked.topic_id != ZERO_UUID
     topic = topics.get_by_id(asked.topic_id) if by_id else topics.get(asked.name or "")
     if topic is not None:
-        return _topic(context, request, topic)
+        return _topic(liveness, request, topic)
     if by_id:
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
     name = asked.name or ""
@@ -115,19 +120,19 @@ def _asked_topic(
     return MetadataResponseTopic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)
 
 
-def _topic(context: RequestContext, request: MetadataRequest, topic: TopicImage) -> MetadataResponseTopic:
+def _topic(liveness: Liveness, request: MetadataRequest, topic: TopicImage) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[_partition(context, index, partition) for index, partition in enumerate(topic.partitions)],
+        partitions=[_partition(liveness, index, partition) for index, partition in enumerate(topic.partitions)],
         topic_authorized_operations=TOPIC_OPERATIONS
         if request.include_topic_authorized_operations
         else OPERATIONS_NOT_REQUESTED,
     )
 
 
-def _partition(context: RequestContext, index: int, partition: PartitionImage) -> MetadataResponsePartition:
+def _partition(liveness: Liveness, index: int, partition: PartitionImage) -> MetadataResponsePartition:
     return MetadataResponsePartition(
         error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader < 0 else ErrorCode.NONE,
         partition_index=index,
@@ -135,5 +140,5 @@ def _partition(context: RequestContext, index: int, partition: PartitionImage) -
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
-        offline_replicas=offline_replicas(context, partition),
+        offline_replicas=liveness.offline(partition),
     )
