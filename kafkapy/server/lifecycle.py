@@ -75,6 +75,10 @@ class Lifecycle:
         self._soon = trio.Event()  # the next heartbeat doesn't wait for its time
         self._said: dict[ErrorCode, float] = {}
         self._duties = ControllerDuties(broker, nursery) if broker.config.is_controller else None
+        if len(broker.logs.folders) > 1:
+            from kafkapy.server.directory_reporter import DirectoryReporter
+
+            broker.replica_manager.directory_reporter = DirectoryReporter(broker)
         if alone:
             self._caught_up.set()
         if broker.config.is_broker:
@@ -116,6 +120,10 @@ class Lifecycle:
         """See Membership."""
         if self._duties is not None:
             self._duties.end()
+
+    def hurry(self) -> None:
+        """See Membership."""
+        self._soon.set()
 
     def heard(self, broker_id: int, connection: Any) -> None:
         """A heartbeat of a broker has come over this connection."""

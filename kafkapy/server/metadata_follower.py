@@ -64,6 +64,9 @@ class Membership(Protocol):
     def give_up(self) -> None:
         """The node stops: whoever waits here waits no longer."""
 
+    def hurry(self) -> None:
+        """Something has happened that the controller should hear of without delay."""
+
     def heard(self, broker_id: int, connection: Any) -> None:
         """A broker's heartbeat has come over this connection to the controller's listener."""
 
@@ -105,6 +108,9 @@ class Alone:
     def give_up(self) -> None:
         """See Membership."""
         self._unfenced.set()
+
+    def hurry(self) -> None:
+        """See Membership."""
 
     def heard(self, broker_id: int, connection: Any) -> None:
         """See Membership."""

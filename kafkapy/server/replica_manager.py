@@ -17,7 +17,7 @@ import trio
 
 from kafkapy.config.dynamic import reconfigured
 from kafkapy.config.log_config import LogConfigs
-from kafkapy.errors import StorageError
+from kafkapy.errors import StartError, StorageError
 from kafkapy.handlers.replicas import TopicReplicas
 from kafkapy.log.filesystem import DamagedLogError, DiskFullError
 from kafkapy.log.partition import Partition
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kafkapy.raft.image import MetadataImage, PartitionImage
     from kafkapy.raft.topics_delta import TopicDelta
     from kafkapy.server.broker import Broker
+    from kafkapy.server.directory_reporter import DirectoryReporter
     from kafkapy.server.isr_sender import IsrSender
     from kafkapy.server.replica_fetchers import ReplicaFetchers
 
@@ -53,6 +54,7 @@ class ReplicaManager:
         self._fetchers: ReplicaFetchers | None = None
         self._isr_sender: IsrSender | None = None
         self._logs_are_checked = False
+        self.directory_reporter: DirectoryReporter | None = None  # where others want to know about several directories
 
     # ---- following the metadata
 
@@ -115,6 +117,8 @@ class ReplicaManager:
             broker.fetch_sessions.partition_appeared(topic.name, topic.topic_id, index)
         if topic.name in INTERNAL_TOPICS:
             broker.coordinators.role_changed(partition)
+        if self.directory_reporter is not None:
+            self.directory_reporter.check(partition, image)
         broker.wake(partition)
 
     def _before_role(self, partition: Partition, image: PartitionImage) -> None:
@@ -144,9 +148,13 @@ class ReplicaManager:
         topic_id = topic.topic_id
 
         def open_log() -> Log:
-            return broker.logs.get(name, self._config_of(name.topic), topic_id, broker.clock_ms())
+            opened = broker.logs.get(name, self._config_of(name.topic), topic_id, broker.clock_ms())
+            if self.directory_reporter is not None:
+                self.directory_reporter.opened(partition)
+            return opened
 
-        return Partition(name, topic_id, broker.config.node_id, open_log, broker.logs.high_watermark(name))
+        partition = Partition(name, topic_id, broker.config.node_id, open_log, broker.logs.high_watermark(name))
+        return partition
 
     def _delete_topic(self, name: str, topic_id: bytes, partition_count: int) -> None:
         broker = self._broker
@@ -235,6 +243,10 @@ class ReplicaManager:
                 self._fetchers.unfollow(partition)
             partition.tell_watchers()
             broker.wake(partition)
+        if broker.cluster is not None:
+            broker.cluster.hurry()
+        if all(one.failure is not None for one in broker.logs.folders):
+            broker.fail(StartError(f"no data folder is left to work with: {error}"))
 
     def _is_offline(self, partition: Partition) -> bool:
         """Whether the partition lies in a data folder that has failed."""
