@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from kafkapy.errors import ErrorCode
+from kafkapy.raft.delta import MetadataDelta
+from kafkapy.raft.image import MetadataImage
+from kafkapy.server.lifecycle import Lifecycle
 from kafkapy.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kafkapy.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.cluster import Cluster
@@ -14,7 +17,12 @@ from tests.support.cluster import Cluster
 
 def create(cluster: Cluster, node: int, name: str, partitions: int = 3) -> int:
     """Ask this broker for a topic with as many replicas as there are brokers; the error code."""
-    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=-1)
+    return create_with(cluster, node, name, partitions)
+
+
+def create_with(cluster: Cluster, node: int, name: str, partitions: int = 3, replicas: int = -1) -> int:
+    """The same with another number of replicas."""
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas)
     with cluster.connected(node) as wire:
         answer = wire.request(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7)
     return int(answer.topics[0].error_code)
@@ -137,3 +145,38 @@ def test_a_broker_that_was_away_for_long_takes_the_controllers_snapshot(tmp_path
         names = [set(cluster.call(lambda node=node: cluster.node(node).image.topics.by_name)) for node in (1, 2)]  # type: ignore[misc]
         assert names[0] == names[1] >= {"before", "meanwhile-0"}
         assert create(cluster, 2, "after") == ErrorCode.NONE
+
+
+def test_an_admin_request_outlives_the_controller(tmp_path: Path) -> None:
+    """Asked while nobody decides, it is carried out by the next controller."""
+    with Cluster(tmp_path) as cluster:
+        victim = cluster.controller()
+        alive = next(node for node in cluster.broker_ids if node != victim)
+        cluster.kill(victim)
+        assert create_with(cluster, alive, "t", replicas=1) == ErrorCode.NONE
+        with cluster.connected(alive) as wire:
+            answer = wire.request(MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 12)
+        assert answer.topics[0].error_code == ErrorCode.NONE
+
+
+def test_a_broker_that_was_fenced_for_its_silence_is_counted_on_when_it_is_heard(tmp_path: Path) -> None:
+    """In the same life: it doesn't register anew."""
+    with Cluster(tmp_path, brokers=2, voters=1) as cluster:
+        epoch = cluster.call(lambda: cluster.node(1).image.brokers[2].epoch)
+        fenced: list[bool] = []
+
+        def publish(delta: MetadataDelta, image: MetadataImage) -> None:
+            fenced.append(image.brokers[2].fenced)
+
+        def silence() -> None:
+            loader = cluster.node(1).metadata._loader
+            loader._publishers = (*loader._publishers, publish)
+            cluster.node(1).controller.sessions.broken(2)
+            # What the next tick does when a session has ended.
+            membership = cluster.node(1).cluster
+            assert isinstance(membership, Lifecycle) and membership._duties is not None
+            membership._duties._fence(2, "a test")
+
+        cluster.call(silence)
+        cluster.wait_for(lambda: True in fenced and not fenced[-1])
+        assert cluster.call(lambda: cluster.node(1).image.brokers[2].epoch) == epoch
