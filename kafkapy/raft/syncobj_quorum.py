@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 import threading
 import time
 from bisect import bisect_right
@@ -23,9 +22,8 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import partial
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from kafkapy.raft import voter_messages
 from kafkapy.raft.entries import JOURNAL_NAME, SNAPSHOT_NAME, LogEnd, SnapshotFile, encode_batches, encode_claim
 from kafkapy.raft.journal import Entry, Journal
 from kafkapy.raft.quorum import (
@@ -46,8 +44,10 @@ from kafkapy.raft.syncobj_seams import (
     make_voter,
     transport_class,
 )
-from kafkapy.raft.voter_elections import Elections
-from kafkapy.raft.voter_session import Standing
+
+if TYPE_CHECKING:
+    from kafkapy.raft.voter_messages import Message
+    from kafkapy.raft.voter_session import Standing
 
 log = logging.getLogger(__name__)
 
@@ -160,8 +160,11 @@ class SyncObjQuorum:
 
     def join(self, network: VoterNetwork, is_member: bool = True) -> None:
         """Say how the other voters are reached, and whether this one votes and counts before `become` is called. Before `start`."""
+        from kafkapy.raft import voter_messages
+
         self.network = network
         self._is_member_at_start = is_member
+        self._encode, self._decode = voter_messages.encode, voter_messages.decode
 
     def start(self, listener: QuorumListener, run_on_loop: RunOnLoop) -> None:
         """Begin in a thread of its own. `run_on_loop` is called from that thread and must not raise when the loop has ended."""
@@ -196,7 +199,7 @@ class SyncObjQuorum:
 
     def receive(self, node_id: int, payload: bytes) -> None:
         """A voter says something. Raises ProtocolError where that cannot be read."""
-        self._hear(partial(self._on_message, node_id, voter_messages.decode(payload)))
+        self._hear(partial(self._on_message, node_id, self._decode(payload)))
 
     def become(self, standing: Standing) -> None:
         """What this voter's word counts from now on, which has been written down."""
@@ -341,10 +344,20 @@ class SyncObjQuorum:
         raft._poller.subscribe(self._wake_read, self._on_wake, 1)
         self._raft = raft
         if self.other_voters:
-            self._elections = Elections(raft, self._deliver, self.other_voters, self._clock, self._dice or random)
-            self._elections.standing = Standing.MEMBER if self._is_member_at_start else Standing.NEWCOMER
-            assert self.network is not None, "several voters need links"
-            self._tell(self.network.opened)
+            self._open_elections()
+
+    def _open_elections(self) -> None:
+        """Several voters: only now is loaded what one voter alone never needs."""
+        import random
+
+        from kafkapy.raft.voter_elections import Elections
+        from kafkapy.raft.voter_session import Standing
+
+        assert self.network is not None, "several voters need links"
+        dice = self._dice or random
+        self._elections = Elections(self._raft, self._deliver, self.other_voters, self._clock, dice)
+        self._elections.standing = Standing.MEMBER if self._is_member_at_start else Standing.NEWCOMER
+        self._tell(self.network.opened)
 
     def _make_transport(self, *arguments: Any) -> Any:
         self._transport = transport_class()(*arguments)
@@ -463,10 +476,10 @@ class SyncObjQuorum:
 
     # The other voters, on the quorum's thread.
 
-    def _deliver(self, node_id: int, message: voter_messages.Message) -> None:
+    def _deliver(self, node_id: int, message: Message) -> None:
         if message["type"] == "response_vote":
             self._elections.voted()
-        self._outbox.append((node_id, voter_messages.encode(message)))
+        self._outbox.append((node_id, self._encode(message)))
         self._drain_soon()
 
     def _on_link_up(self, node_id: int, is_member: bool) -> None:
@@ -479,7 +492,7 @@ class SyncObjQuorum:
         self._elections.link_down(node_id)
         self._transport.disconnected(node_id)
 
-    def _on_message(self, node_id: int, message: voter_messages.Message) -> None:
+    def _on_message(self, node_id: int, message: Message) -> None:
         verb, elections, raft = message["type"], self._elections, self._raft
         if verb in ("pre_vote", "pre_vote_answer"):
             elections.receive(node_id, message)
@@ -498,7 +511,7 @@ class SyncObjQuorum:
                 if node_id not in self._caught_up:
                     self._tell_caught_up(node_id, message)
 
-    def _note_progress(self, node_id: int, message: voter_messages.Message) -> None:
+    def _note_progress(self, node_id: int, message: Message) -> None:
         """Keep what DescribeQuorum tells: a voter has fetched when it acknowledges, and is caught up if nothing is missing then."""
         now_ms = self._wall_clock_ms()
         known = self.progress.get(node_id, VoterProgress(-1, -1, -1))
@@ -512,7 +525,7 @@ class SyncObjQuorum:
                 caught_up_ms = now_ms
         self.progress[node_id] = VoterProgress(offset, now_ms, caught_up_ms)
 
-    def _tell_caught_up(self, node_id: int, message: voter_messages.Message) -> None:
+    def _tell_caught_up(self, node_id: int, message: Message) -> None:
         """Tell a voter once it has everything that is committed, something of this term included: then nothing that it has lost can hurt."""
         raft = self._raft
         index = raft.raftCommitIndex
