@@ -31,6 +31,7 @@ def append_as_follower(log: Log, records: memoryview | bytes | bytearray, now_ms
     start_offset, max_timestamp, appended = log.log_end_offset, -1, 0
     run: list[tuple[int, BatchHeader]] = []  # Batches of one epoch that are not written yet.
     run_bytes, end_offset = 0, start_offset
+    limit = min(WRITE_BYTES, log.config.segment_bytes)
     try:
         for position, header in iterate_batches(view):
             check_crc(view, position, header)
@@ -39,7 +40,8 @@ def append_as_follower(log: Log, records: memoryview | bytes | bytearray, now_ms
                     ErrorCode.OFFSET_OUT_OF_RANGE,
                     f"a replicated batch begins at {header.base_offset}, before the log's end {end_offset}",
                 )
-            if run and (run_bytes >= WRITE_BYTES or header.partition_leader_epoch != run[0][1].partition_leader_epoch):
+            epoch = header.partition_leader_epoch
+            if run and (run_bytes + header.size > limit or epoch != run[0][1].partition_leader_epoch):
                 pending, run, run_bytes = run, [], 0
                 _write_run(log, view, pending, now_ms)
             if not appended:

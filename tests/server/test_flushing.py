@@ -6,7 +6,9 @@ import errno
 import threading
 from collections.abc import Callable
 
-from kafkapy.errors import ErrorCode
+import pytest
+
+from kafkapy.errors import ErrorCode, StartError
 from kafkapy.log.filesystem import OsFilesystem
 from kafkapy.testing import Broker
 from kafkapy.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -70,8 +72,12 @@ def test_many_producers_share_one_fsync() -> None:
 
 
 def test_a_failed_fsync_is_told_at_once() -> None:
-    """Nobody waits for the end of his timeout to learn that the disk has failed."""
-    with Broker() as broker, connected(broker.bootstrap) as wire:
+    """Nobody waits for the end of his timeout to learn that the disk has failed. A broker that has no other one stops."""
+    with (
+        pytest.raises(StartError, match="no data folder is left"),
+        Broker() as broker,
+        connected(broker.bootstrap) as wire,
+    ):
         disk = gated(broker, "failing")
         disk.failure = OSError(errno.EIO, "Input/output error")
         disk.gate.set()
