@@ -9,9 +9,10 @@ import pytest
 from kafkapy.errors import ErrorCode, KafkaError
 from kafkapy.raft.cluster import bootstrap, register_broker, register_controller
 from kafkapy.raft.features import update_features
-from kafkapy.raft.image import BROKER, METADATA_VERSION, MetadataImage
+from kafkapy.raft.image import BROKER, METADATA_VERSION, MetadataImage, PartitionImage
 from kafkapy.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kafkapy.wire.metadata_records import ConfigRecord, FeatureLevelRecord
+from tests.raft.clusters import cluster as several_brokers
 from tests.raft.support import CLUSTER_ID, identity
 from tests.raft.worlds import replay
 
@@ -131,3 +132,14 @@ def test_kraft_version_stays() -> None:
     assert update(cluster(), ("kraft.version", 0, UPGRADE)).records == []
     with pytest.raises(KafkaError, match=r"Invalid update version 1 for feature kraft.version"):
         update(cluster(), ("kraft.version", 1, UPGRADE))
+
+
+def test_who_was_eligible_long_ago_is_not_any_more() -> None:
+    """Eligible replicas were off for a while, and things were acknowledged without them; a partition that waits for them keeps them."""
+    led = PartitionImage((1, 2), (1,), 1, 5, 5, eligible_leader_replicas=(2,))
+    waiting = PartitionImage((3,), (), -1, 5, 5, eligible_leader_replicas=(3,))
+    image = several_brokers(led, waiting, elr=False)
+    update = FeatureUpdateKey(feature="eligible.leader.replicas.version", max_version_level=1, upgrade_type=1)
+    decision = update_features(image, UpdateFeaturesRequest(feature_updates=[update]), 1, 1)
+    first, second = replay(image, decision.records).topics.by_name["t"].partitions
+    assert (first.eligible_leader_replicas, second.eligible_leader_replicas) == ((), (3,))
