@@ -36,8 +36,9 @@ RETRY_MS = 30
 # How soon a change of the leader is noticed while something is asked of the former one.
 WATCH_S = 0.1
 
-# One attempt; a controller that is silent for longer is given up for another one.
+# One attempt; a controller that is silent for longer is given up for another one. What is forwarded has all its time: it must not be done twice.
 ATTEMPT_MS = 3_000
+ENVELOPE = 58
 
 Done = Callable[[Any], None]
 
@@ -82,7 +83,7 @@ class ControllerChannel:
     def __init__(self, broker: Broker, nursery: trio.Nursery) -> None:
         self._broker = broker
         self._nursery = nursery
-        self._peers: dict[int, Peer] = {}
+        self._peers: dict[tuple[int, bool], Peer] = {}
         self._is_watching = False
 
     def ask(self, request: Request, version: int, done: Done, timeout_ms: int) -> None:
@@ -110,12 +111,12 @@ class ControllerChannel:
         else:
             self.later(RETRY_MS, partial(self._try, asked))
 
-    def peer(self, node_id: int) -> Peer:
-        """The connection to a controller's listener."""
-        peer = self._peers.get(node_id)
+    def _peer(self, node_id: int, is_forwarded: bool) -> Peer:
+        """A connection to a controller's listener. What clients have asked may take long, so it has one of its own."""
+        peer = self._peers.get((node_id, is_forwarded))
         if peer is None:
-            name = f"controller {node_id}"
-            peer = self._peers[node_id] = self._broker.peers.at(name, partial(self._address, node_id))
+            peer = self._broker.peers.at(f"controller {node_id}", partial(self._address, node_id))
+            self._peers[node_id, is_forwarded] = peer
         return peer
 
     def _try(self, asked: _Asked) -> None:
@@ -126,8 +127,9 @@ class ControllerChannel:
             self.answered(asked, None)
         else:
             left_ms = int((asked.deadline - trio.current_time()) * 1000)
-            peer = self.peer(leader_id)
-            peer.ask(asked.request, asked.version, asked.finish, max(1, min(left_ms, ATTEMPT_MS)))
+            is_forwarded = asked.request.SCHEMA.key == ENVELOPE
+            timeout_ms = max(1, left_ms if is_forwarded else min(left_ms, ATTEMPT_MS))
+            self._peer(leader_id, is_forwarded).ask(asked.request, asked.version, asked.finish, timeout_ms)
             if not self._is_watching:
                 self._is_watching = True
                 self._nursery.start_soon(self._watch_leader)
@@ -166,7 +168,7 @@ class ControllerChannel:
         while any(peer.busy for peer in self._peers.values()):
             await trio.sleep(WATCH_S)
             leader_id = self._broker.metadata.leader_id
-            for node_id, peer in self._peers.items():
+            for (node_id, _), peer in self._peers.items():
                 if peer.busy and leader_id not in (-1, node_id):
                     peer.abandon()
         self._is_watching = False

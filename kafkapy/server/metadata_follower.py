@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from kafkapy.server.connection import Connection
 
 log = logging.getLogger("kafkapy.metadata")
+
+# As hosts of listeners: whatever addresses this machine has. Nobody can connect to them.
+_EVERY_ADDRESS = ("", "0.0.0.0", "::")
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -194,10 +198,12 @@ def identity(broker: Broker) -> NodeIdentity:
 
 
 def _registered(broker: Broker, listener: Listener) -> RegisteredListener:
-    """Where others reach a listener: as advertised, else where it is bound."""
+    """Where others reach a listener: as advertised, else where it is bound, else by this machine's name, as in Kafka."""
     shown = next((one for one in broker.config.advertised_listeners if one.name == listener.name), None)
     host, port = (shown.host, shown.port) if shown is not None else broker.bound[listener.name]
-    return RegisteredListener(listener.name, host or "localhost", port, _PROTOCOLS.index(listener.protocol))
+    if host in _EVERY_ADDRESS:
+        host = "localhost" if broker.config.single_node else socket.getfqdn()
+    return RegisteredListener(listener.name, host, port, _PROTOCOLS.index(listener.protocol))
 
 
 def _quorum(broker: Broker, nursery: trio.Nursery, folder: str) -> Quorum:
