@@ -414,7 +414,8 @@ class LeaderFetcher:
     def _failed(self, followed: Followed, error: StorageError, now_ms: int) -> None:
         """A full disk may have room again; one that failed takes its partitions out, and no others."""
         self._host.storage_failed(error)
-        if isinstance(error, DiskFullError):
+        opened = followed.partition.opened
+        if isinstance(error, DiskFullError) and (opened is None or opened.failure is None):
             self._delay(followed, now_ms)
         else:
             self._leave_session(followed)

@@ -213,10 +213,11 @@ class ReplicaManager:
     def storage_failed(self, error: StorageError) -> None:
         """Say what is wrong, and take a data folder offline if its disk has failed: nothing new is put there from then on.
 
-        A full disk is no failure: appends are refused until there is room again. Nor is a damaged log, which is offline alone.
+        A full disk is no failure where there is no other broker: appends are refused until there is room again. In a cluster it is one, since
+        other replicas can go on, and would otherwise wait for this one. A damaged log is offline alone.
         """
         broker = self._broker
-        if isinstance(error, DiskFullError):
+        if isinstance(error, DiskFullError) and broker.config.single_node:
             now_ms = broker.clock_ms()
             if now_ms >= self._say_full_again_ms:
                 self._say_full_again_ms = now_ms + DISK_FULL_INTERVAL_MS

@@ -75,24 +75,26 @@ def test_as_many_in_sync_as_there_are_copies_stops_writes_with_the_first_death(c
 
 
 def test_acks_one_may_lose_what_only_the_dead_leader_had(cluster: Cluster) -> None:
-    """The leader acknowledges alone while its followers hang, then dies: its successor has never seen the records."""
+    """The leader acknowledges alone while its followers hang, then dies: its successor has never seen the last records."""
     cluster.create_topic("quick", 1, 3, {"min.insync.replicas": "1"})
     assert write(cluster.bootstrap, "quick", range(10)).acked == list(range(10))
     leader = cluster.leader("quick")
     for node in followers(cluster, "quick"):
         cluster.pause(node)
-    alone = write(cluster.address(leader), "quick", range(10, 20), acks="1")
-    assert alone.acked == list(range(10, 20))
+    # What the leader sends in answer to a fetch that was waiting is in a follower's socket already; what comes later is not.
+    assert write(cluster.address(leader), "quick", range(10, 20), acks="1").acked == list(range(10, 20))
+    assert write(cluster.address(leader), "quick", range(20, 30), acks="1").acked == list(range(20, 30))
     cluster.kill(leader)
     for node in cluster.running:
         cluster.resume(node)
     assert cluster.leader("quick") != leader
-    assert read_all(cluster.bootstrap, "quick") == list(range(10))
+    survived = read_all(cluster.bootstrap, "quick")
+    assert survived == list(range(len(survived))) and 10 <= len(survived) <= 20
     # The old leader comes back, and what it alone had is cut away: all replicas have one history.
     cluster.start(leader)
     cluster.wait_in_sync()
-    assert write(cluster.bootstrap, "quick", range(20, 30)).acked == list(range(20, 30))
-    assert read_all(cluster.bootstrap, "quick") == [*range(10), *range(20, 30)]
+    assert write(cluster.bootstrap, "quick", range(30, 40)).acked == list(range(30, 40))
+    assert read_all(cluster.bootstrap, "quick") == [*survived, *range(30, 40)]
 
 
 def test_when_all_copies_are_dead_the_last_one_in_sync_is_waited_for(cluster: Cluster) -> None:
