@@ -24,7 +24,7 @@ def add_leader_hint(context: RequestContext, answer: Any, topic: str, index: int
     if answer.error_code not in MOVED:
         return
     known = context.broker.image.topics.partition(topic, index)
-    if known is not None:
+    if known is not None and known.leader >= 0:
         answer.current_leader.leader_id = known.leader
         answer.current_leader.leader_epoch = known.leader_epoch
 

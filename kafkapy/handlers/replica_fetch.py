@@ -164,6 +164,8 @@ class _ReplicaFetch:
                 continue
             if room <= 0 and total:
                 break  # Full: the rest waits for the next request.
+            if not position.verified and self._is_believed_now(position):
+                continue
             data = self._read(position, room, first=not total)
             size = data.records.size if data.records else 0
             total += size
@@ -185,6 +187,18 @@ class _ReplicaFetch:
             return None
         return self._respond(results)
 
+    def _is_believed_now(self, position: FollowedPosition) -> bool:
+        """Look again at a position that was not believed: this broker may have heard of the epoch meanwhile. True: nothing is to be sent for it."""
+        context, session = self._context, self._session
+        partition = position.partition
+        if partition is None or not partition.is_leader:
+            partition = _find(context, position.key)
+            if partition is not position.partition:
+                session.follow(position.key, partition)
+        if partition is not None:
+            _acknowledge(context, session, position, partition, self._broker_epoch)
+        return position not in session.news
+
     def _is_worth_an_answer(self, position: FollowedPosition, data: PartitionData) -> bool:
         """Deleted records shall go everywhere soon; a high watermark is urgent only where followers serve consumers."""
         if position.told_log_start not in (-1, data.log_start_offset):
@@ -200,10 +214,6 @@ class _ReplicaFetch:
         context, session = self._context, self._session
         index = position.key[1]
         partition = position.partition
-        if partition is None or not partition.is_leader:
-            partition = _find(context, position.key)
-            if partition is not position.partition:
-                session.follow(position.key, partition)
         if partition is None:
             return PartitionData(
                 partition_index=index, error_code=self._why_missing(position.key), high_watermark=-1, records=b""

@@ -191,6 +191,7 @@ class LeaderFetcher:
         """What to send now; None when there is nothing to ask, or enough has been asked."""
         if now_ms < self._not_before_ms or not self._followed:
             return None
+        self._not_before_ms = 0
         for followed in [one for one in self._delayed if one.retry_at_ms <= now_ms]:
             self._undelay(followed)
         if self._lost and self._looking_up is None:

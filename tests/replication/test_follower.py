@@ -221,6 +221,8 @@ def test_epoch_that_the_leader_has_not_heard_of_waits_for_it() -> None:
     pair.wire.run()
     assert pair.wire.requests[-1].topics[0].partitions[0].current_leader_epoch == 5
     pair.ours[0].make_leader(5, (1, 2), (1, 2))
+    pair.wire.settle()
+    assert pair.ours[0].followers[2].end_offset == 0, "it is believed from then on"
     send(pair.ours[0], 2)
     pair.wire.run()
     assert pair.same() and ends(pair.ours[0]) == (2, 2)
@@ -236,6 +238,8 @@ def test_partition_that_the_leader_does_not_have_yet_waits_for_it() -> None:
     ours = pair.leader.add(0)
     ours.make_leader(1, (1, 2), (1, 2))
     pair.leader.fetch_sessions.partition_appeared("orders", ours.topic_id, 0)
+    pair.wire.settle()
+    assert ours.followers[2].end_offset == 0
     send(ours, 3)
     pair.wire.run()
     assert ends(ours) == (3, 3) and contents(ours) == contents(pair.theirs[0])
