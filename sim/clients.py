@@ -133,9 +133,8 @@ class Producer(Client):
         self.sequence = 0
         self.acknowledged = 0
         self.stopped = False
-        # A producer snapshot, in Kafka's format, keeps one batch of each producer. So where segments roll all the time a broker that was
-        # restarted knows no more than that, as Apache Kafka's, and takes an earlier batch that is repeated for a gap.
-        self.max_in_flight = self.dice.choice((1, 1, 3, 5)) if cluster.segment_bytes >= 1 << 20 else 1
+        self.max_in_flight = self.dice.choice((1, 1, 3, 5))
+        self.forgotten = 0
         self.interval_us = self.dice.choice((80_000, 150_000, 500_000))
         self._may_lose()
         self.queue: deque[Outgoing] = deque()  # not acknowledged, in order
@@ -206,6 +205,8 @@ class Producer(Client):
             self._retry()
         elif self.acks == 1:
             self._begin_anew(code)
+        elif code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            self._forgotten(batch)
         else:
             raise InvariantError(
                 f"{self.process}: sequence {batch.sequence} was refused with {code.name} ({answer.error_message}); "
@@ -223,6 +224,18 @@ class Producer(Client):
             truth = self.cluster.checker.truth(self.partition)
             truth.acknowledged(str(self.process), (offset, self.producer_id, batch.sequence, batch.count))
         self._send()
+
+    def _forgotten(self, batch: Outgoing) -> None:
+        """The broker has forgotten a batch that is repeated: it knows but the last one of each producer after a restart.
+
+        That is what a producer snapshot holds, in Kafka's format. If it isn't in the log either then the end of the run finds it missing.
+        """
+        truth = self.cluster.checker.truth(self.partition)
+        if truth.next_sequence.get(self.producer_id, 0) >= batch.sequence + batch.count:
+            self.forgotten += 1
+            self._acknowledged(batch, -1)
+        else:
+            self._retry()
 
     def _retry(self) -> None:
         self.disconnect()

@@ -21,9 +21,9 @@ from sim.quorum_model import ModelQuorum, QuorumModel
 WALL_CLOCK_MS = 1_700_000_000_000
 
 START_US = 4_000_000
-FAULTY_US = 24_000_000
-CALM_US = 12_000_000
-QUIET_US = 6_000_000
+FAULTY_US = 20_000_000
+CALM_US = 8_000_000
+QUIET_US = 4_000_000
 
 # In one of so many seeds the metadata quorum is the real one.
 REAL_QUORUM_SHARE = 8

@@ -54,6 +54,7 @@ class Nemesis:
             self.massacre,
             self.bounce,
             self.wipe_one,
+            self.election_storm,
         ]
         self.kinds = self.dice.sample(kinds, self.dice.randrange(2, len(kinds) + 1))
         self._ended = False
@@ -140,6 +141,18 @@ class Nemesis:
         if node_id is not None:
             self.world.crash(node_id, power=self.dice.random() < 0.2)
             self._after(self.dice.choice((500, 10_000)), lambda: self._revive(node_id))
+
+    def election_storm(self) -> None:
+        """One dies, and while the others elect they are started anew again and again, and some don't hear of each other."""
+        nodes = list(self.world.processes)
+        self.world.crash(nodes[0] if self.dice.random() < 0.3 else self.dice.choice(nodes), power=False)
+        one, other = self.dice.sample(self._names(), 2)
+        self.network.cut_links({(one, other), (other, one)})
+        for _ in range(40):
+            self._after(self.dice.randrange(2_000_000), self._bounce_one)
+        self._after(2_500_000, self.network.heal)
+        for node_id in nodes:
+            self._after(2_500_000, lambda node_id=node_id: self._revive(node_id))  # type: ignore[misc]
 
     def wipe_one(self) -> None:
         """Somebody loses the disk with the records, and comes back without them."""

@@ -18,7 +18,6 @@ from kafkapy.log.partition import Partition
 from kafkapy.log.producer_state import ProducerTable
 from kafkapy.raft import alter_partition, leadership, topics_delta
 from kafkapy.raft.journal import Journal
-from kafkapy.raft.syncobj_seams import transport_class
 from kafkapy.replication.isr import IsrTracker
 
 Plant = Callable[[ExitStack], None]
@@ -200,13 +199,10 @@ def _divergence_not_told(stack: ExitStack) -> None:
 
 
 def _vote_forgotten(stack: ExitStack) -> None:
-    load = Journal._load
+    def keep_in_memory(journal: Journal, term: int, vote: str | None) -> None:
+        journal.term, journal.vote = term, vote
 
-    def forget(journal: Journal) -> None:
-        load(journal)
-        journal.vote = None
-
-    _replace(stack, Journal, "_load", forget)
+    _replace(stack, Journal, "set_term_and_vote", keep_in_memory)
 
 
 def _journal_not_synced(stack: ExitStack) -> None:
@@ -214,24 +210,6 @@ def _journal_not_synced(stack: ExitStack) -> None:
         journal._durable = journal.size
 
     _replace(stack, Journal, "sync", pretend)
-
-
-def _stale_acks_counted(stack: ExitStack) -> None:
-    """An acknowledgement of an earlier term counts for entries of this one."""
-    transport = transport_class()
-    receive = transport.receive  # type: ignore[attr-defined]
-
-    def believe(self: Any, node_id: int, message: dict[str, Any]) -> None:
-        if message["type"] == "next_node_idx":
-            message = {**message, "term": self._voter.raftCurrentTerm}
-        receive(self, node_id, message)
-
-    _replace(stack, transport, "receive", believe)
-
-
-def _commit_beyond_sent(stack: ExitStack) -> None:
-    """A follower believes the leader's commit index for entries of its own that the leader doesn't have."""
-    _replace(stack, transport_class(), "_capped", lambda self, message: message)
 
 
 BUGS: dict[str, Bug] = {
@@ -260,10 +238,8 @@ BUGS: dict[str, Bug] = {
         CLUSTER, "a new follower cuts its log to its high watermark", _truncation_by_high_watermark
     ),
     "divergence-not-told": Bug(CLUSTER, "a follower appends behind records that the leader lacks", _divergence_not_told),
-    "vote-forgotten": Bug(VOTERS, "a voter that restarts may vote again in the same term", _vote_forgotten),
+    "vote-forgotten": Bug(VOTERS, "a voter keeps its term and its vote in memory only", _vote_forgotten),
     "journal-not-synced": Bug(VOTERS, "entries are acknowledged that are not on disk", _journal_not_synced),
-    "stale-acks-counted": Bug(VOTERS, "acknowledgements of an earlier term count", _stale_acks_counted),
-    "commit-beyond-sent": Bug(VOTERS, "a follower commits what the leader did not send", _commit_beyond_sent),
 }
 
 

@@ -23,7 +23,8 @@ from sim.events import Process, Simulation
 from sim.network import Connection, Network
 
 RECONNECT_US = 150_000
-SYNC_US_MAX = 3_000
+# How long the quorum's thread may be busy with its disk: by seed and voter.
+SYNC_US_MAX = (1_000, 3_000, 3_000, 60_000)
 EPOCH_OF_CLOCK_S = 1_000
 
 
@@ -169,6 +170,7 @@ class CoreQuorum:
         self._links: dict[int, Connection] = {}
         self._next_step_us = -1
         self._dice = dice
+        self._sync_us_max = dice.choice(SYNC_US_MAX)
         simulation = world.simulation
         self.core = SyncObjQuorum(
             folder, node_id, self.others, wall_clock_ms=lambda: simulation.now_ms, clock=_CLOCK, dice=_WORLD
@@ -221,7 +223,7 @@ class CoreQuorum:
 
     def step_soon(self) -> None:
         """Something happened; the thread is busy with a disk for a while."""
-        self._step_within(self._dice.randrange(SYNC_US_MAX))
+        self._step_within(self._dice.randrange(self._sync_us_max))
 
     def _step_within(self, delay_us: int) -> None:
         simulation = self.world.simulation

@@ -20,8 +20,8 @@ from sim.faults import Nemesis
 from sim.network import Network
 from sim.quorum_core import CoreQuorum, VoterLinks, virtual_world
 
-FAULTY_US = 25_000_000
-CALM_US = 8_000_000
+FAULTY_US = 20_000_000
+CALM_US = 6_000_000
 QUIET_US = 1_000_000
 PROPOSE_US = 60_000
 
@@ -234,4 +234,9 @@ class VoterWorld:
 
     def summary(self) -> dict[str, Any]:
         """What happened, in numbers."""
-        return {"acknowledged": self.ledger.acknowledged, "epochs": len(self.ledger.elected_in_epoch)}
+        return {
+            "voters": len(self.ids),
+            "events": self.simulation.steps,
+            "acknowledged": self.ledger.acknowledged,
+            "epochs": len(self.ledger.elected_in_epoch),
+        }
