@@ -61,10 +61,9 @@ def heartbeat(
         fenced, may_stop = True, request.want_shut_down
     elif request.want_shut_down or shuts_down:
         if leads_any(image, broker.id):
-            if not shuts_down:
-                decisions += shut_down_broker(after(image, decisions), broker.id, config)
-                sessions.shuts_down_at(broker.id, image.offset + sum(len(one.records) for one in decisions))
-            shuts_down = True
+            # Again where it has begun already: a controller may have died in the middle of it.
+            decisions += shut_down_broker(after(image, decisions), broker.id, config)
+            sessions.shuts_down_at(broker.id, image.offset + sum(len(one.records) for one in decisions))
         elif not shuts_down or sessions.may_shut_down(broker.id, {one.id for one in image.active_brokers()}):
             decisions += fence_broker(after(image, decisions), broker.id, config)
             fenced, may_stop = True, True
@@ -98,9 +97,11 @@ def shut_down_broker(image: MetadataImage, broker_id: int, config: BrokerConfig)
     """The broker wants to stop: it leaves every ISR and leads nothing any more, but serves until that is known everywhere."""
     broker = image.brokers[broker_id]
     leadership = Leadership(image, config, gone=(broker_id,))
-    records: list[Record] = [
-        BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker.epoch, in_controlled_shutdown=1)
-    ]
+    records: list[Record] = []
+    if not broker.in_controlled_shutdown:
+        records.append(
+            BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker.epoch, in_controlled_shutdown=1)
+        )
     records += leadership.leave_isrs(broker_id)
     return leadership.decisions(records)
 

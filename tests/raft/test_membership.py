@@ -129,6 +129,15 @@ def test_a_controlled_shutdown() -> None:
     assert (answer.is_fenced, answer.should_shut_down, image.brokers[1].fenced) == (True, True, True)
 
 
+def test_a_shutdown_that_another_controller_began() -> None:
+    """It died before all leaderships were moved; the next heartbeat moves the rest."""
+    begun = BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=10, in_controlled_shutdown=1)
+    image, answer = beat(replay(cluster(P), [begun]), 1, want_shut_down=True)
+    assert not answer.should_shut_down and not leads_any(image, 1)
+    image, answer = beat(image, 1, want_shut_down=True)
+    assert answer.should_shut_down
+
+
 def test_who_has_shut_down_is_not_taken_back() -> None:
     """A heartbeat from before its wish to stop may come late."""
     image = cluster(P)
