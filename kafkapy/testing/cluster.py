@@ -6,7 +6,8 @@
         cluster.wait_healthy()
 
 Nodes have the ids 1, 2, ... Each has a plain server.properties in `data_dir`, as `kafkapy start --brokers N` writes it. Data outlives `stop(node)`
-and `kill(node)` + `start(node)`. `prefix` and `host` put a node into surroundings of its own, such as a network namespace.
+and `kill(node)` + `start(node)`. With `start=False` the block begins with all nodes stopped, so that their files can be changed. `addresses` and
+`prefix` put nodes into surroundings of their own, such as network namespaces.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class Cluster:
         data_dir: str | Path | None = None,
         addresses: Mapping[int, Address] | None = None,
         prefix: Callable[[int], Sequence[str]] = lambda node: (),
+        start: bool = True,
     ) -> None:
         self.nodes = list(range(1, brokers + 1))
         self.topics = dict(topics or {})
@@ -53,6 +55,7 @@ class Cluster:
         self.data_dir = Path(data_dir) if data_dir is not None else Path(tempfile.mkdtemp(prefix="kafkapy-test-"))
         self.addresses = dict(addresses) if addresses is not None else _free_addresses(self.nodes)
         self._prefix = prefix
+        self._start = start
         self._runners: dict[int, ProcessRunner] = {}
         self._paused: set[int] = set()
         self._lines: dict[int, list[str]] = {}
@@ -61,7 +64,8 @@ class Cluster:
 
     def __enter__(self) -> Self:
         try:
-            self.start_all()
+            if self._start:
+                self.start_all()
             for name, partitions in self.topics.items():
                 self.create_topic(name, partitions)
         except BaseException:

@@ -7,7 +7,13 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 # How long a client waits for one thing; a broker that died is given up sooner.
-CLIENT = {"socket.timeout.ms": 3000, "reconnect.backoff.max.ms": 200, "retry.backoff.ms": 50, "log_level": 0}
+CLIENT = {
+    "socket.timeout.ms": 3000,
+    "socket.connection.setup.timeout.ms": 1000,
+    "reconnect.backoff.max.ms": 200,
+    "retry.backoff.ms": 50,
+    "log_level": 0,
+}
 READ_TIMEOUT_S = 20.0
 
 
