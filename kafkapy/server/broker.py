@@ -206,9 +206,13 @@ class Broker:
         if self._stop.is_set():
             return
         await self.replica_manager.recover()
+        self.replica_manager.follow_leaders()
+        await cluster.unfence()
+        if self._stop.is_set():
+            return
+        # A node on its own has checked logs while its quorum was opening, which may have told of more partitions since.
+        await self.replica_manager.recover()
         self.replica_manager.set_aside_strays()
-        if not self._stop.is_set():
-            await cluster.unfence()
 
     def _build_broker(self, nursery: trio.Nursery) -> None:
         """What a node has that holds partitions and serves clients."""

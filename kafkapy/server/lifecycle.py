@@ -287,7 +287,7 @@ class Lifecycle:
         registered = broker.image.brokers.get(broker.config.node_id)
         if registered is None:
             self._say(code, "this broker has been unregistered; it serves nobody until it is started again")
-            return RETRY_S
+            return broker.config.broker_heartbeat_interval_ms / 1000
         self._say(
             code, f"the cluster doesn't know this life of broker {broker.config.node_id} any more: registering again"
         )

@@ -265,21 +265,27 @@ class ReplicaManager:
         """Partition folders that the metadata does not know (any more) are renamed, never deleted: somebody may have put them there."""
         broker = self._broker
         for name in broker.logs.partitions():
-            topic = broker.replicas.topics.get(name.topic)
-            stored = broker.logs.stored_topic_id(name)
-            if name.topic == CLUSTER_METADATA_TOPIC or (
-                topic is not None and name.partition in topic.partitions and stored in (None, topic.topic_id)
-            ):
+            if name.topic == CLUSTER_METADATA_TOPIC or self._is_known(name):
                 continue
             path = broker.logs.set_aside(name, os.urandom(16))
             log.warning("%s is not a partition of this cluster; its folder is now %s", name, path)
 
+    def _is_known(self, name: TopicPartition) -> bool:
+        """Whether the metadata, as far as it is known, puts this very partition here."""
+        broker = self._broker
+        topic = broker.replicas.topics.get(name.topic)
+        if topic is None or name.partition not in topic.partitions:
+            return False
+        return broker.logs.stored_topic_id(name) in (None, topic.topic_id)
+
     async def recover(self) -> None:
         """After an unclean stop: check all logs in threads, a few at a time, before anything is served."""
-        broker = self._broker
-        names = [name for name in broker.logs.needing_recovery() if name.topic != CLUSTER_METADATA_TOPIC]
+        names = [name for name in self._broker.logs.needing_recovery() if self._is_known(name)]
         if names:
             await self._recover_all(names)
+
+    def follow_leaders(self) -> None:
+        """All logs have been checked: from now on they may grow and be cut."""
         self._logs_are_checked = True
         if self._fetchers is not None:
             self._fetchers.start()
@@ -296,7 +302,9 @@ class ReplicaManager:
 
     async def _recover(self, name: TopicPartition, limiter: trio.CapacityLimiter) -> None:
         broker = self._broker
-        topic = broker.replicas.topics[name.topic]
+        topic = broker.replicas.topics.get(name.topic)
+        if topic is None:
+            return  # deleted meanwhile
         try:
             recovered = await trio.to_thread.run_sync(
                 broker.logs.recover,

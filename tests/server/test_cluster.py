@@ -11,6 +11,7 @@ from kafkapy.raft.delta import MetadataDelta
 from kafkapy.raft.image import MetadataImage
 from kafkapy.server.lifecycle import Lifecycle
 from kafkapy.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kafkapy.wire.messages.delete_topics import DeleteTopicsRequest
 from kafkapy.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.cluster import Cluster
 
@@ -180,3 +181,17 @@ def test_a_broker_that_was_fenced_for_its_silence_is_counted_on_when_it_is_heard
         cluster.call(silence)
         cluster.wait_for(lambda: True in fenced and not fenced[-1])
         assert cluster.call(lambda: cluster.node(1).image.brokers[2].epoch) == epoch
+
+
+def test_what_was_deleted_while_a_broker_was_dead_is_set_aside_there(tmp_path: Path) -> None:
+    """It comes back after a crash with partitions that the cluster doesn't know any more, and starts all the same."""
+    with Cluster(tmp_path) as cluster:
+        assert create(cluster, 1, "gone") == ErrorCode.NONE
+        assert create(cluster, 1, "kept") == ErrorCode.NONE
+        cluster.wait_for(lambda: cluster.node(3).replicas.find("gone", 0) is not None)
+        cluster.kill(3)
+        with cluster.connected(1) as wire:
+            answer = wire.request(DeleteTopicsRequest(topic_names=["gone"], timeout_ms=10_000), 5)
+        assert answer.responses[0].error_code == ErrorCode.NONE
+        cluster.start(3)
+        assert cluster.call(lambda: sorted(cluster.node(3).replicas.topics)) == ["kept"]
