@@ -78,9 +78,9 @@ class LogReader(DataSourceReader):
     def partitions(self) -> list[Split]:
         return [Split(wanted) for wanted in plan(self.options)]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Split), "Spark gives back what was planned"
-        yield from read_range(partition.wanted)
+    def read(self, partition: Split | None) -> Iterator[pa.RecordBatch]:
+        if partition is not None:  # Spark makes a task with None of a plan that reads nothing.
+            yield from read_range(partition.wanted)
 
 
 # Planning.

@@ -160,6 +160,8 @@ def exactly(world: World, topic: str, uri: str, **source: Any) -> None:
     there = comparable(world.read(topic, includeHeaders="true", **source)).persist()
     assert kept.count() == there.count(), (kept.count(), there.count())
     assert there.exceptAll(kept).count() == 0
+    kept.unpersist()
+    there.unpersist()
 
 
 def run_until(world: World, command: list[str], reached: Any, kill: bool) -> None:
