@@ -104,8 +104,9 @@ class Elections:
                 if len(self._yes) + 1 > (len(self._others) + 1) / 2:
                     self._stand()
         elif self.is_member and node_id not in self.learners:
-            granted = self._would_vote(node_id, message)
+            granted = self._would_vote(node_id, message) and not self._goes_first(node_id, message)
             if granted:
+                self._asked_term = 0  # One of us is enough.
                 self.deadline = max(self.deadline, self._clock() + self._between(RETRY_S))
             term = message["term"] if granted else voter.raftCurrentTerm
             self._deliver(node_id, {"type": "pre_vote_answer", "term": term, "granted": granted})
@@ -147,6 +148,12 @@ class Elections:
         if has_live_leader:
             return False
         return (message["last_log_term"], message["last_log_index"]) >= (last.term, last.log_index)
+
+    def _goes_first(self, node_id: int, message: dict[str, Any]) -> bool:
+        """Two that ask at the same time and have the same log would split the votes: the one with the higher id is let through."""
+        last = self._voter.last_entry
+        same_log = (message["last_log_term"], message["last_log_index"]) == (last.term, last.log_index)
+        return same_log and self._asked_term == message["term"] and node_id < int(self._voter.selfNode.id)
 
     def _stand(self) -> None:
         self._asked_term = 0

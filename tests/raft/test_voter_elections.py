@@ -12,10 +12,18 @@ from kafkapy.raft.voter_elections import LEADER_LOST_S, LEADER_SILENT_S, RETRY_S
 from kafkapy.raft.voter_session import Standing
 
 
+class Node:
+    """A voter, as the core names it."""
+
+    def __init__(self, node_id: int) -> None:
+        self.id = str(node_id)
+
+
 class Core:
     """What elections see of the core."""
 
     def __init__(self) -> None:
+        self.selfNode = Node(1)
         self.state = FOLLOWER
         self.leader: Any = None
         self.raftCurrentTerm = 4
@@ -29,13 +37,6 @@ class Core:
 
     def step_back(self) -> None:
         self.state = FOLLOWER
-
-
-class Node:
-    """A voter, as the core names it."""
-
-    def __init__(self, node_id: int) -> None:
-        self.id = str(node_id)
 
 
 class Middle:
@@ -171,6 +172,23 @@ def test_it_would_not_vote_against_a_live_leader() -> None:
     assert world.ask(3)
     world.core.state = LEADER
     assert not world.ask(3)
+
+
+def test_of_two_that_ask_at_once_the_higher_one_stands() -> None:
+    """Else each would vote for itself."""
+    world = World()
+    world.after(RETRY_S)
+    assert world.ask(2)
+    world.answer(3)
+    assert not world.stands
+    world = World()
+    world.core.selfNode = Node(9)
+    world.after(RETRY_S)
+    assert not world.ask(2)
+    assert world.ask(2, index=11)
+    world.after(RETRY_S)
+    world.answer(3)
+    assert world.stands
 
 
 def test_who_is_no_member_neither_asks_nor_answers() -> None:
