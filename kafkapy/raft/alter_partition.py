@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from kafkapy.config.broker_config import BrokerConfig
 from kafkapy.errors import ErrorCode
-from kafkapy.raft.decision import Decision
+from kafkapy.raft.decision import DECISION_RECORDS_MAX, Decision
 from kafkapy.raft.image import MetadataImage, PartitionImage, TopicImage
 from kafkapy.raft.leadership import RECOVERED, RECOVERING, Leadership, Wanted
 from kafkapy.raft.registrations import check_broker_epoch
@@ -47,6 +47,9 @@ def alter_partition(image: MetadataImage, request: AlterPartitionRequest, config
                 continue
             if (asked.topic_id, wanted.partition_index) in seen:
                 answers.append(_refused(wanted, ErrorCode.INVALID_UPDATE_VERSION))
+                continue
+            if len(records) == DECISION_RECORDS_MAX:
+                answers.append(_refused(wanted, ErrorCode.OPERATION_NOT_ATTEMPTED))
                 continue
             seen.add((asked.topic_id, wanted.partition_index))
             answer, changed = _alter(image, leadership, topic, wanted, request.broker_id)

@@ -127,6 +127,23 @@ def test_an_old_process_is_not_heard() -> None:
         assert caught.value.code == ErrorCode.STALE_BROKER_EPOCH
 
 
+def test_more_than_one_decision_may_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest is to be asked for again."""
+    monkeypatch.setattr("kafkapy.raft.alter_partition.DECISION_RECORDS_MAX", 3)
+    wanted = [
+        RequestPartition(
+            partition_index=number, leader_epoch=5, partition_epoch=7, new_isr_with_epochs=[BrokerState(broker_id=1)]
+        )
+        for number in range(5)
+    ]
+    topics = [RequestTopic(topic_id=TOPIC_ID, partitions=wanted)]
+    request = AlterPartitionRequest(broker_id=1, broker_epoch=10, topics=topics)
+    decision = alter_partition(cluster(*[P] * 5), request, CONFIG)
+    codes = [one.error_code for one in decision.response.topics[0].partitions]
+    assert codes == [0] * 3 + [ErrorCode.OPERATION_NOT_ATTEMPTED] * 2
+    assert len(decision.records) == 3
+
+
 def test_unknown_topics_and_repetitions() -> None:
     """An id that isn't there; and of two wishes for the same partition the second."""
     wanted = RequestPartition(
