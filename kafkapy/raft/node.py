@@ -44,6 +44,10 @@ from kafkapy.raft.quorum import CommittedBatch, Outcome, Quorum, RunOnLoop, Snap
 
 log = logging.getLogger(__name__)
 
+# Who has not fetched for so long doesn't follow any more, as in Apache Kafka.
+OBSERVER_FORGOTTEN_MS = 300_000
+OBSERVERS_MAX = 10_000
+
 
 class MetadataSettings(NamedTuple):
     """What the shell knows about this node before it starts."""
@@ -106,7 +110,16 @@ class MetadataNode:
             known = self.observers.get(node_id)
             caught_up = fetch_offset >= self.log.end_offset
             earlier_ms = known.caught_up_time_ms if known is not None else -1
+            if known is None:
+                self._forget_observers(now_ms)
             self.observers[node_id] = Observed(directory_id, fetch_offset, now_ms, now_ms if caught_up else earlier_ms)
+
+    def _forget_observers(self, now_ms: int) -> None:
+        """Those that are gone; and at need all, because anybody can claim to be one."""
+        heard = {
+            one: seen for one, seen in self.observers.items() if now_ms - seen.fetch_time_ms < OBSERVER_FORGOTTEN_MS
+        }
+        self.observers = heard if len(heard) < OBSERVERS_MAX else {}
 
     def start(
         self,

@@ -152,6 +152,8 @@ class Lifecycle:
         broker = self._broker
         if not (broker.config.is_broker and broker.config.controlled_shutdown_enable and self._is_unfenced):
             return
+        if not any(one.id != broker.config.node_id for one in broker.image.active_brokers()):
+            return  # Nobody is left who could take over.
         self._wants_to_stop = True
         self._heard_at = trio.current_time()
         self._soon.set()

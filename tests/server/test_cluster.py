@@ -195,3 +195,17 @@ def test_what_was_deleted_while_a_broker_was_dead_is_set_aside_there(tmp_path: P
         assert answer.responses[0].error_code == ErrorCode.NONE
         cluster.start(3)
         assert cluster.call(lambda: sorted(cluster.node(3).replicas.topics)) == ["kept"]
+
+
+def test_a_cluster_of_one_that_names_its_controller_keeps_its_leaderships(tmp_path: Path) -> None:
+    """It stops and starts without asking anybody, and leads what it led in the same epoch."""
+    with Cluster(tmp_path, brokers=1) as cluster:
+        assert create(cluster, 1, "t") == ErrorCode.NONE
+        before = cluster.call(lambda: cluster.node(1).image.topics.get("t"))
+        cluster.stop(1)
+        cluster.start(1)
+        assert cluster.call(lambda: cluster.node(1).image.topics.get("t")) == before
+        cluster.kill(1)
+        cluster.start(1)
+        after = cluster.call(lambda: cluster.node(1).image.topics.get("t"))
+        assert after is not None and [one.leader for one in after.partitions] == [1, 1, 1]
