@@ -289,7 +289,7 @@ class SnapshotSeam:
     and takes the place of ours when it is whole, checked, synced and goes further than what this voter has committed.
     """
 
-    NOT_SERIALIZING, SERIALIZING, SUCCESS, FAILED = 0, 1, 2, 3
+    NOT_SERIALIZING, SERIALIZING, SUCCESS = 0, 1, 2
 
     def __init__(
         self,
@@ -311,8 +311,8 @@ class SnapshotSeam:
         self._incoming: int | None = None
 
     def finished(self, success: bool) -> None:
-        """Called by whoever makes the snapshot, from its thread."""
-        self.state = self.SUCCESS if success else self.FAILED
+        """Called by whoever makes the snapshot, from its thread. A failure has been logged there, and the core need not do it again."""
+        self.state = self.SUCCESS if success else self.NOT_SERIALIZING
 
     # The core's names.
 
@@ -324,9 +324,9 @@ class SnapshotSeam:
         self._begin(Entry(*last), Entry(*prev))
 
     def checkSerializing(self) -> tuple[int, int | None]:
-        """The state; an end is reported once."""
+        """The state; success is reported once."""
         state = self.state
-        if state in (self.SUCCESS, self.FAILED):
+        if state == self.SUCCESS:
             self.state = self.NOT_SERIALIZING
         return state, self._last_index
 
