@@ -60,6 +60,7 @@ def test_three_hosts_are_a_cluster_and_survive_the_loss_of_one(network: Network,
         assert write(cluster.bootstrap, "orders", range(50)).acked == list(range(50))
         lost = cluster.leader("orders")
         network.cut_both_ways([lost], [*(node for node in hosts if node != lost), CLIENTS])
+        cluster.wait_for(lambda client: cluster.leader("orders") != lost or None, "another leader")
         second = write(cluster.bootstrap, "orders", range(50, 100), enable_idempotence=True)
         assert second.acked == list(range(50, 100))
         network.heal()
