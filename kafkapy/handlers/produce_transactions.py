@@ -8,11 +8,13 @@ connection's buffer moves on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafkapy.errors import ErrorCode, KafkaError
 from kafkapy.handlers.wait import Wait
+from kafkapy.transactions.ordering import Place
 from kafkapy.transactions.transaction import Producer
 from kafkapy.transactions.verification import PRODUCE_ADDS_VERSION, code_for_produce
 from kafkapy.wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
@@ -23,31 +25,65 @@ if TYPE_CHECKING:
     from kafkapy.wire.messages.produce import ProduceRequest
 
 Codes = Mapping[tuple[str, int], ErrorCode]
-AppendAll = Callable[["RequestContext", "ProduceRequest", Codes | None], Any]
+AppendAll = Callable[["RequestContext", "ProduceRequest", "Codes | None"], Any]
+
+
+# Who is answered with these sends the same batch again.
+_PASSING = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
 def append_in_transaction(context: RequestContext, request: ProduceRequest, append_all: AppendAll) -> Any:
-    """Ask where that is needed, then append."""
-    adds = context.api_version >= PRODUCE_ADDS_VERSION
-    producer, unknown = _unverified(context, request)
-    if not unknown or not (adds or context.broker.config.transaction_partition_verification_enable):
-        return append_all(context, request, {})
-    return _Question(context, request, append_all, unknown).ask(producer, unknown, adds)
+    """Ask where that is needed, then append; but never before an earlier request of the same connection (transactions/ordering.py)."""
+    queues = context.broker.transactions.produce_order.queues
+    queue = queues.get(context.connection)
+    if queue is None:
+        if not _unverified(context, request)[1] or not _asks(context):
+            return append_all(context, request, {})
+        queue = queues[context.connection] = deque()
+    produce = _Produce(context, request, append_all)
+    queue.append(produce)
+    if len(queue) == 1:
+        _go_on(context)
+        if produce.answered:
+            return produce.outcome
+    return produce.wait()
 
 
-def _unverified(context: RequestContext, request: ProduceRequest) -> tuple[Producer, frozenset[tuple[str, int]]]:
-    """The producer, and the partitions in which it has no open transaction yet. What is malformed is left to the append to refuse."""
+def _asks(context: RequestContext) -> bool:
+    """Whether the coordinator is asked about partitions, or told of them."""
+    config = context.broker.config
+    return context.api_version >= PRODUCE_ADDS_VERSION or config.transaction_partition_verification_enable
+
+
+def _go_on(context: RequestContext) -> None:
+    """Carry out the requests of a connection in their order, up to one that has to wait."""
+    queues = context.broker.transactions.produce_order.queues
+    queue = queues[context.connection]
+    while queue:
+        head = queue[0]
+        head.begin()
+        if not head.answered and not head.given_up:
+            return
+        queue.popleft()
+    del queues[context.connection]
+
+
+def _unverified(context: RequestContext, request: ProduceRequest) -> tuple[Producer, dict[tuple[str, int], int]]:
+    """The producer, and the partitions in which it has no open transaction yet, with the sequence of its batch there.
+
+    What is malformed is left to the append to refuse.
+    """
     replicas = context.broker.replicas
     by_id = context.api_version >= 13
     producer = Producer()
-    unknown = set()
+    unknown: dict[tuple[str, int], int] = {}
     for topic_data in request.topic_data:
         topic = replicas.by_id.get(topic_data.topic_id) if by_id else replicas.topics.get(topic_data.name)
         if topic is None:
             continue
         for data in topic_data.partition_data:
             partition = topic.partitions.get(data.index)
-            if partition is None or data.records is None:
+            if partition is None or not partition.is_leader or data.records is None:
                 continue
             try:
                 header = read_header(data.records)
@@ -58,61 +94,104 @@ def _unverified(context: RequestContext, request: ProduceRequest) -> tuple[Produ
             producer = Producer(header.producer_id, header.producer_epoch)
             state = partition.log.producers.states.get(header.producer_id)
             if state is None or state.txn_first_offset < 0 or state.epoch != header.producer_epoch:
-                unknown.add((topic.name, data.index))
-    return producer, frozenset(unknown)
+                unknown[topic.name, data.index] = header.base_sequence
+    return producer, unknown
 
 
-class _Question:
-    """One request while the coordinator thinks about its partitions. It is the key on which its answer waits."""
+class _Produce:
+    """One request while the coordinator thinks about its partitions, or an earlier request waits. It is the key on which its answer waits."""
 
-    def __init__(
-        self,
-        context: RequestContext,
-        request: ProduceRequest,
-        append_all: AppendAll,
-        partitions: frozenset[tuple[str, int]],
-    ) -> None:
+    def __init__(self, context: RequestContext, request: ProduceRequest, append_all: AppendAll) -> None:
+        self.outcome: Any = None
+        self.answered = False
+        self.given_up = False
         self._context = context
         self._request = request
         self._append_all = append_all
-        self._outcome: Any = None
-        self._answered = False
-        self._given_up = False
-        found = (context.broker.replicas.find(name, index) for name, index in partitions)
-        self._partitions = tuple(partition for partition in found if partition is not None)
+        self._begun = False
+        self._beginning = False
+        self._producer = Producer()
+        self._unknown: dict[tuple[str, int], int] = {}
 
-    def ask(self, producer: Producer, partitions: frozenset[tuple[str, int]], adds: bool) -> Any:
-        """The response, or a wait for it."""
+    def begin(self) -> None:
+        """It is this request's turn: append, or ask first."""
+        if self._begun or self.given_up:
+            return
+        self._begun = self._beginning = True
         context, request = self._context, self._request
-        assert request.transactional_id is not None
-        context.broker.transactions.verify_or_add_anywhere(
-            request.transactional_id, producer, partitions, context.now_ms, self._decided, add=adds
-        )
-        if self._answered:
-            return self._outcome
-        for topic in request.topic_data:
-            for data in topic.partition_data:
+        self._producer, self._unknown = _unverified(context, request)
+        if not self._unknown or not _asks(context):
+            self._append({})
+        else:
+            assert request.transactional_id is not None
+            context.broker.transactions.verify_or_add_anywhere(
+                request.transactional_id,
+                self._producer,
+                frozenset(self._unknown),
+                context.now_ms,
+                self._decided,
+                add=context.api_version >= PRODUCE_ADDS_VERSION,
+            )
+        self._beginning = False
+
+    def wait(self) -> Wait:
+        """Wait for the answer, with a copy of the records."""
+        context, request = self._context, self._request
+        keys: list[Hashable] = [self]
+        by_id = context.api_version >= 13
+        replicas = context.broker.replicas
+        for topic_data in request.topic_data:
+            topic = replicas.by_id.get(topic_data.topic_id) if by_id else replicas.topics.get(topic_data.name)
+            for data in topic_data.partition_data:
                 data.records = None if data.records is None else bytearray(data.records)
-        # Once appended, the answer may wait for the partitions' high watermarks too.
-        return Wait((self, *self._partitions), context.now_ms + max(0, request.timeout_ms), self._again)
+                partition = topic.partitions.get(data.index) if topic is not None else None
+                if partition is not None:
+                    # Once appended, the answer may wait for the high watermark too.
+                    keys.append(partition)
+        return Wait(tuple(keys), context.now_ms + max(0, request.timeout_ms), self._again)
 
     def _decided(self, codes: Codes) -> None:
-        if self._given_up:
+        if self.given_up:
             return
         version = self._context.api_version
-        shown = {place: code_for_produce(code, version) for place, code in codes.items()}
-        self._outcome = self._append_all(self._context, self._request, shown)
-        self._answered = True
-        self._context.broker.wake(self)
+        self._append({place: code_for_produce(code, version) for place, code in codes.items()})
+        if not self._beginning:
+            _go_on(self._context)
+
+    def _append(self, codes: dict[tuple[str, int], ErrorCode]) -> None:
+        """Append what may be appended, in the very step in which that is known."""
+        context = self._context
+        order = context.broker.transactions.produce_order
+        for (topic, index), sequence in self._unknown.items():
+            place = Place(topic, index, *self._producer)
+            code = codes.get((topic, index))
+            if code:
+                if code in _PASSING:
+                    order.refused(place, sequence)
+            elif order.is_too_early(place, sequence):
+                codes[topic, index] = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        self.outcome = self._append_all(context, self._request, codes)
+        self.answered = True
+        context.broker.wake(self)
 
     def _again(self, expired: bool) -> Any:
-        if not self._answered:
+        if not self.answered:
             if not expired:
                 return None
-            self._given_up = True
+            self._give_up()
             return self._timed_out()
-        outcome = self._outcome
+        outcome = self.outcome
         return outcome.again(expired) if isinstance(outcome, Wait) else outcome
+
+    def _give_up(self) -> None:
+        """The client's time is over. Its next requests don't wait any longer for this one's answer."""
+        self.given_up = True
+        order = self._context.broker.transactions.produce_order
+        for (topic, index), sequence in self._unknown.items():
+            order.refused(Place(topic, index, *self._producer), sequence)
+        queue = order.queues.get(self._context.connection)
+        if queue and queue[0] is self:
+            _go_on(self._context)
 
     def _timed_out(self) -> ProduceResponse:
         return ProduceResponse(

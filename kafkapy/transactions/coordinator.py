@@ -37,6 +37,7 @@ from kafkapy.hashing import partition_for
 from kafkapy.transactions.guards import Guards
 from kafkapy.transactions.holding import Holding
 from kafkapy.transactions.markers import Markers, MarkerWriter
+from kafkapy.transactions.ordering import ProduceOrder
 from kafkapy.transactions.requests import Answer, Requests
 from kafkapy.transactions.shard import Entry, Marker, Shard, ShardState, TransactionLog
 from kafkapy.transactions.states import Event, TransactionState, step
@@ -107,6 +108,7 @@ class TransactionCoordinator:
         ask_elsewhere: AskElsewhere | None = None,
     ) -> None:
         self.guards = Guards()
+        self.produce_order = ProduceOrder()
         self.config = config
         self.catalog = catalog
         self.on_earlier = on_earlier
