@@ -18,11 +18,12 @@ _NEVER_MS = -(2**62)
 class _Session:
     """What is known of one broker."""
 
-    __slots__ = ("epoch", "last_contact_ms", "metadata_offset", "shutdown_offset")
+    __slots__ = ("epoch", "is_heard", "last_contact_ms", "metadata_offset", "shutdown_offset")
 
     def __init__(self, epoch: int, now_ms: int) -> None:
         self.epoch = epoch
         self.last_contact_ms = now_ms
+        self.is_heard = False
         self.metadata_offset = -1
         self.shutdown_offset: int | None = None
 
@@ -46,6 +47,7 @@ class BrokerSessions:
         session = self._sessions.get(broker_id)
         if session is None or session.epoch != epoch:
             session = self._sessions[broker_id] = _Session(epoch, now_ms)
+        session.is_heard = True
         session.last_contact_ms = max(session.last_contact_ms, now_ms)
         session.metadata_offset = max(session.metadata_offset, metadata_offset)
 
@@ -78,6 +80,10 @@ class BrokerSessions:
         if not self._sessions:
             return None
         return min(session.last_contact_ms for session in self._sessions.values()) + timeout_ms
+
+    def unheard(self) -> list[int]:
+        """Those whose sessions this controller has only taken on trust: they may have died with its predecessor."""
+        return sorted(broker_id for broker_id, session in self._sessions.items() if not session.is_heard)
 
     # A controlled shutdown ends when everybody knows the new leaders.
 

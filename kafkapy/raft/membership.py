@@ -59,7 +59,8 @@ def heartbeat(
     elif wants_fence:
         decisions += fence_broker(after(image, decisions), broker.id, config)
         fenced, may_stop = True, request.want_shut_down
-    elif request.want_shut_down or shuts_down:
+    elif (request.want_shut_down or shuts_down) and not sessions.unheard():
+        # Not before it is known who lives: else this replica may be the last one that has everything, and leave for a dead leader.
         if leads_any(image, broker.id):
             # Again where it has begun already: a controller may have died in the middle of it.
             decisions += shut_down_broker(after(image, decisions), broker.id, config)

@@ -129,6 +129,21 @@ def test_a_controlled_shutdown() -> None:
     assert (answer.is_fenced, answer.should_shut_down, image.brokers[1].fenced) == (True, True, True)
 
 
+def test_a_shutdown_waits_until_it_is_known_who_lives() -> None:
+    """A new controller has heard of nobody yet: the one in sync besides may have died with its predecessor."""
+    sessions = BrokerSessions()
+    image = cluster(P._replace(isr=(1, 2)), fenced=(3, 4))
+    sessions.reset(image, 0)
+    later, answer = beat(image, 1, sessions, want_shut_down=True)
+    assert later is image and not answer.should_shut_down
+    assert sessions.unheard() == [2]
+    sessions.broken(2)
+    assert sessions.expired(0, 1_000) == [2]
+    image = after(image, fence_broker(image, 2, CONFIG))
+    image, _ = beat(image, 1, sessions, want_shut_down=True)
+    assert state(partitions_of(image)[0]) == (NO_LEADER, 6, (), (1,))
+
+
 def test_a_shutdown_that_another_controller_began() -> None:
     """It died before all leaderships were moved; the next heartbeat moves the rest."""
     begun = BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=10, in_controlled_shutdown=1)
