@@ -29,6 +29,7 @@ from kafkapy.raft.journal import Entry
 from kafkapy.raft.quorum import CommittedBatch, SnapshotPosition, Ticket
 from kafkapy.wire.crc import crc32c
 
+NO_OP = b"\x01"  # pysyncobj's own, with which a new leader commits what it found
 CLAIM = 0x11
 BATCHES = 0x12
 SNAPSHOT_MAGIC = b"KPYSNAP1"
@@ -92,8 +93,8 @@ class LogEnd:
                 return self._apply_batches(command)
         except (struct.error, IndexError) as error:
             raise BadEntryError(f"an entry of {len(command)} bytes is cut short") from error
-        if kind == 1:
-            return []  # pysyncobj's no-op, with which a new leader commits what it found.
+        if command == NO_OP:
+            return []
         raise BadEntryError(f"an entry of kind {kind}: is this a newer version's journal?")
 
     def _apply_claim(self, command: bytes) -> CommittedBatch:
@@ -136,7 +137,7 @@ class SnapshotFile(NamedTuple):
     def at(cls, position: SnapshotPosition, content: bytes) -> SnapshotFile:
         """The snapshot with which a raft log begins that has no entries yet: two no-ops stand for all that was before. An empty log, which
         begins with entry 1 of term 0, has neither of them, so a voter that is added later is sent the snapshot."""
-        return cls(Entry(b"\x01", 1001, 1), Entry(b"\x01", 1000, 1), position, content)
+        return cls(Entry(NO_OP, 1001, 1), Entry(NO_OP, 1000, 1), position, content)
 
     def write(self, path: str) -> None:
         """Put it at `path`, whole and durable."""

@@ -24,7 +24,7 @@ from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kafkapy.raft.entries import JOURNAL_NAME, SNAPSHOT_NAME, LogEnd, SnapshotFile, encode_batches, encode_claim
+from kafkapy.raft.entries import JOURNAL_NAME, NO_OP, SNAPSHOT_NAME, LogEnd, SnapshotFile, encode_batches, encode_claim
 from kafkapy.raft.journal import Entry, Journal
 from kafkapy.raft.quorum import (
     CommittedBatch,
@@ -144,6 +144,7 @@ class SyncObjQuorum:
         self._in_flight: deque[list[Ticket]] = deque()
         self._leading = False
         self._caught_up: set[int] = set()
+        self._proofs: dict[int, int] = {}
         self._claim = b""
         self._epoch: int | None = None
         self._unsaved_bytes = 0
@@ -409,6 +410,7 @@ class SyncObjQuorum:
         if new == LEADER:
             self._leading = True
             self._claim = os.urandom(8)
+            self._proofs = dict.fromkeys(self._transport.learners, self._raft.last_entry.log_index + 1)
             self._raft._applyCommand(encode_claim(self.node_id, self._claim, self._wall_clock_ms()), None)
         elif self._leading:
             self._raft.forget_commands()
@@ -486,6 +488,12 @@ class SyncObjQuorum:
         self._elections.link_up(node_id, is_member)
         self._caught_up.discard(node_id)
         self._transport.learners = self._elections.learners
+        if not is_member:
+            self._raft.forget_match(self._transport.nodes[node_id])
+            if self._leading:
+                # Something has to be committed without it before it may count, see `_tell_caught_up`.
+                self._proofs[node_id] = self._raft.last_entry.log_index + 1
+                self._raft._applyCommand(NO_OP, None)
         self._transport.connected(node_id)
 
     def _on_link_down(self, node_id: int) -> None:
@@ -526,10 +534,14 @@ class SyncObjQuorum:
         self.progress[node_id] = VoterProgress(offset, now_ms, caught_up_ms)
 
     def _tell_caught_up(self, node_id: int, message: Message) -> None:
-        """Tell a voter once it has everything that is committed, something of this term included: then nothing that it has lost can hurt."""
+        """Tell a voter once it has everything that is committed in this term.
+
+        One that doesn't count yet must hear that of a leader whom a majority without it follows still: hence the entry that was proposed
+        after it had come. Else a leader of the past, which only this voter doesn't know to be one, could make it a member.
+        """
         raft = self._raft
         index = raft.raftCommitIndex
-        if not message["success"] or message["next_node_idx"] <= index:
+        if not message["success"] or message["next_node_idx"] <= index or index < self._proofs.get(node_id, 0):
             return
         first = self._journal.entries[0].log_index
         if self._journal.entries[index - first].term == raft.raftCurrentTerm:

@@ -184,8 +184,9 @@ class VoterView:
         """A follower lacks something: the core would leave that until the next heartbeat."""
         self._SyncObj__newAppendEntriesTime = 0.0
 
-    def match_index(self, node: Any) -> int:
-        return self._SyncObj__raftMatchIndex.get(node, 0)
+    def forget_match(self, node: Any) -> None:
+        """What a voter had acknowledged was on a disk that is lost."""
+        self._SyncObj__raftMatchIndex[node] = 0
 
     def adopt_term(self, term: int) -> None:
         """Another voter is in a later term: go there, without a vote given."""

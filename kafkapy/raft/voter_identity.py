@@ -10,9 +10,9 @@ new, then together with a voter that was late it could elect a leader without th
 - A voter without entries that meets one with entries is JOINING: it votes and counts, so that a cluster can grow from one controller to three, but it
   does not stand until the leader says that it has everything. Else two empty ones could elect one of themselves.
 - `kafkapy format --rejoin` makes a voter REJOINING: the others take its new directory id in place of the old one, but it is only sent the log.
-  It becomes a member when it was in contact with all others and the leader says that it has everything that is committed, an entry of the leader's
-  own term included, which was committed without counting it. Whatever the lost disk had acknowledged or voted for is past then: the entries are in
-  the leader's log, the leader's term is on that majority's disks, and candidates that had its vote have stepped back at the first contact.
+  It becomes a member when it was in contact with all others and the leader says that it has everything that is committed, an entry included that
+  was proposed after it came and committed without counting it. Whatever the lost disk had acknowledged or voted for is past then: the entries are
+  in the leader's log, a majority follows the leader's term, and candidates that had its vote have stepped back at the first contact.
 
 All of that is in one small file, replaced as a whole and synced, `quorum.voters` beside the journal, in Java's properties format:
 

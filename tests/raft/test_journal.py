@@ -159,3 +159,14 @@ def test_one_sync_serves_many_entries(tmp_path: Path) -> None:
     journal.sync()
     journal.sync()
     assert journal.syncs == 1
+
+
+def test_committed_entries_are_never_replaced(tmp_path: Path) -> None:
+    """A leader that contradicts what a majority has is a fault, not an order."""
+    path, _ = _journal(tmp_path, 3, 3)
+    journal = Journal(path)
+    journal.set_commit_index(2)
+    with pytest.raises(ValueError, match="contradicts"):
+        journal.append(b"other", 2, 2)
+    journal.append(b"other", 3, 2)
+    assert [entry.command for entry in journal.entries] == [b"command 1", b"command 2", b"other"]

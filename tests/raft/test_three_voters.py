@@ -16,6 +16,8 @@ from kafkapy.errors import StorageError
 from kafkapy.raft.quorum import Outcome, Ticket
 from kafkapy.raft.syncobj_quorum import LinkState, SyncObjQuorum
 from kafkapy.raft.topics import create_topics
+from kafkapy.raft.voter_messages import encode
+from kafkapy.raft.voter_session import Standing
 from kafkapy.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.raft.support import QueueLoop, RunningNode
 
@@ -38,6 +40,8 @@ class Voter:
         self.all = network
         self.inbox: deque[tuple[int, bytes]] = deque()
         self.linked: set[int] = set()
+        self.standing = Standing.MEMBER
+        self.told_caught_up = False
         folder = root / str(node_id) / "__cluster_metadata-0"
         folder.mkdir(parents=True, exist_ok=True)
         others = [voter for voter in VOTERS if voter != node_id]
@@ -66,7 +70,7 @@ class Voter:
         return LinkState.CONNECTED
 
     def caught_up(self) -> None:
-        """All are members."""
+        self.told_caught_up = True
 
     def closed(self) -> None:
         """Nobody watches."""
@@ -81,7 +85,7 @@ class Voter:
         cut_off = self.all.cut_off
         reachable = set() if self.node_id in cut_off else set(self.all.voters) - cut_off - {self.node_id}
         for node_id in reachable - self.linked:
-            self.quorum.link_up(node_id, is_member=True)
+            self.quorum.link_up(node_id, self.all.voters[node_id].standing.counts)
         for node_id in self.linked - reachable:
             self.quorum.link_down(node_id)
         self.linked = reachable
@@ -234,6 +238,47 @@ def test_a_voter_that_was_away_for_long_is_sent_a_snapshot(tmp_path: Path) -> No
     cluster.restart(3)
     cluster.run(20)
     cluster.assert_equal()
+
+
+def test_a_snapshot_that_brings_nothing_takes_nothing_away(tmp_path: Path) -> None:
+    """One that was sent long ago and arrives now must not cut off what has been acknowledged since."""
+    cluster = Cluster(tmp_path, snapshot_bytes=2000)
+    leader = cluster.elect(1)
+    for number in range(20):
+        _create(leader, f"topic-{number}")
+        cluster.run(4)
+    snapshot = Path(leader.quorum.snapshot_path).read_bytes()
+    follower = cluster.voters[2]
+    before = list(follower.quorum._journal.entries)
+    term = leader.quorum._raft.raftCurrentTerm
+    for piece in ((snapshot, True, False), (b"", False, True)):
+        message = {"type": "append_entries", "term": term, "commit_index": 99999, "serialized": piece}
+        follower.quorum.receive(1, encode(message))
+        follower.step()
+    assert follower.quorum._journal.entries == before
+    cluster.run()
+    cluster.assert_equal()
+
+
+def test_a_voter_that_does_not_count_commits_nothing(tmp_path: Path) -> None:
+    """It is sent everything, and told that it has all of that once something was committed without it."""
+    cluster = Cluster(tmp_path)
+    leader = cluster.elect(1)
+    cluster.network.cut_off = {3}
+    cluster.run(3)
+    rejoined = cluster.voters[3]
+    rejoined.standing, rejoined.told_caught_up = Standing.REJOINING, False
+    rejoined.quorum.become(Standing.REJOINING)
+    cluster.network.cut_off = {2}
+    ticket = _create(leader, "waits")
+    cluster.run(20)
+    assert ticket.outcome is Outcome.PENDING
+    assert rejoined.quorum._journal.entries == leader.quorum._journal.entries
+    assert not rejoined.told_caught_up
+    cluster.network.cut_off = set()
+    cluster.run(20)
+    assert ticket.outcome is Outcome.COMMITTED
+    assert rejoined.told_caught_up
 
 
 def test_a_log_of_apache_kafkas_is_not_gone_on_with_by_several(tmp_path: Path) -> None:
