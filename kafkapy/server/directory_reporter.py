@@ -1,7 +1,11 @@
-"""Tells the controller which of this broker's log directories holds which replica; only where there are several (KIP-858).
+"""Tells the controller which of this broker's log directories holds which replica (KIP-858), as far as it can't know.
 
-The controller can then tell what is lost with a directory that fails, and move those leaderships while the rest of the broker serves on. A log is
-put into a directory when it is first touched, so replicas become known one by one; what has gathered while a request was on its way
+With several directories the controller can tell what is lost with one that fails, and move those leaderships while the rest of the broker serves
+on. With a single one it knows, until the disk is replaced: then the old directory is still in the metadata, and for good reason. The new one is
+empty, so nobody must take this replica for its former self and let it lead. It says where it is only when somebody else leads the
+partition, and so it can get the records back.
+
+A log is put into a directory when it is first touched, so replicas become known one by one; what has gathered while a request was on its way
 leaves with the next one.
 """
 
@@ -11,12 +15,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from kafkapy.errors import ErrorCode
-from kafkapy.wire.messages.assign_replicas_to_dirs import (
-    AssignReplicasToDirsRequest,
-    RequestDirectory,
-    RequestPartition,
-    RequestTopic,
-)
+from kafkapy.raft.image import DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, NO_LEADER
 
 if TYPE_CHECKING:
     from kafkapy.log.partition import Partition
@@ -47,11 +46,13 @@ class DirectoryReporter:
             return
         directory_id = logs.data_folder(name).directory_id
         place = image.replicas.index(self._broker.config.node_id)
-        if place >= len(image.directories) or image.directories[place] != directory_id:
+        told = image.directories[place] if place < len(image.directories) else DIRECTORY_UNASSIGNED
+        is_replaced = told not in (directory_id, DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING)
+        if told == directory_id or (is_replaced and image.leader == NO_LEADER):
+            self._unreported.pop((partition.topic_id, name.partition), None)
+        else:
             self._unreported[partition.topic_id, name.partition] = directory_id
             self._send_later(0)
-        else:
-            self._unreported.pop((partition.topic_id, name.partition), None)
 
     def opened(self, partition: Partition) -> None:
         """The replica has got its directory, if it hadn't one already."""
@@ -66,6 +67,13 @@ class DirectoryReporter:
             self._broker.controller_channel.later(delay_ms, self._send)
 
     def _send(self) -> None:
+        from kafkapy.wire.messages.assign_replicas_to_dirs import (
+            AssignReplicasToDirsRequest,
+            RequestDirectory,
+            RequestPartition,
+            RequestTopic,
+        )
+
         self._is_due = False
         if self._sent or not self._unreported:
             return

@@ -25,6 +25,7 @@ from kafkapy.raft.cluster import SUPPORTED_FEATURES
 from kafkapy.raft.delta import delta_between
 from kafkapy.raft.image import MetadataImage
 from kafkapy.server.controller_duties import ControllerDuties
+from kafkapy.server.directory_reporter import DirectoryReporter
 from kafkapy.wire.messages import broker_registration, controller_registration
 from kafkapy.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from kafkapy.wire.messages.broker_registration import BrokerRegistrationRequest
@@ -75,10 +76,7 @@ class Lifecycle:
         self._soon = trio.Event()  # the next heartbeat doesn't wait for its time
         self._said: dict[ErrorCode, float] = {}
         self._duties = ControllerDuties(broker, nursery) if broker.config.is_controller else None
-        if len(broker.logs.folders) > 1:
-            from kafkapy.server.directory_reporter import DirectoryReporter
-
-            broker.replica_manager.directory_reporter = DirectoryReporter(broker)
+        broker.replica_manager.directory_reporter = DirectoryReporter(broker)
         if alone:
             self._caught_up.set()
         if broker.config.is_broker:

@@ -23,6 +23,7 @@ from kafkapy.log.filesystem import DamagedLogError, DiskFullError
 from kafkapy.log.partition import Partition
 from kafkapy.raft.image import BROKER, TOPIC
 from kafkapy.raft.topic_names import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS
+from kafkapy.replication.throttle import UNLIMITED, Throttle, is_throttled
 from kafkapy.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -54,7 +55,9 @@ class ReplicaManager:
         self._fetchers: ReplicaFetchers | None = None
         self._isr_sender: IsrSender | None = None
         self._logs_are_checked = False
-        self.directory_reporter: DirectoryReporter | None = None  # where others want to know about several directories
+        self._leader_throttle = Throttle()
+        self._follower_throttle = Throttle()
+        self.directory_reporter: DirectoryReporter | None = None  # where there are other nodes that want to know
 
     # ---- following the metadata
 
@@ -114,6 +117,7 @@ class ReplicaManager:
             if image.leader >= 0 and not self._is_offline(partition):
                 self._replica_fetchers().follow(partition)
         if is_new and len(image.replicas) > 1:
+            self._throttle(partition, self._config_of(topic.name))
             broker.fetch_sessions.partition_appeared(topic.name, topic.topic_id, index)
         if topic.name in INTERNAL_TOPICS:
             broker.coordinators.role_changed(partition)
@@ -197,6 +201,7 @@ class ReplicaManager:
             for sentence in ignored:
                 log.warning("%s", sentence)
             broker.reconfigure(config)
+            self._set_rates(image)
             self._log_configs = LogConfigs(config)
             touched.update(broker.replicas.topics)
         for name in touched:
@@ -205,8 +210,23 @@ class ReplicaManager:
                 continue
             log_config = self._log_configs.of(image.config(TOPIC, name))
             for partition in topic.partitions.values():
+                self._throttle(partition, log_config)
                 if partition.opened is not None:
                     partition.opened.update_config(log_config)
+
+    def _throttle(self, partition: Partition, config: LogConfig) -> None:
+        """Hold copies of this partition back where its topic's configuration names it."""
+        index, node_id = partition.topic_partition.partition, self._broker.config.node_id
+        leads = is_throttled(config.leader_replication_throttled_replicas, index, node_id)
+        follows = is_throttled(config.follower_replication_throttled_replicas, index, node_id)
+        partition.leader_throttle = self._leader_throttle if leads else None
+        partition.follower_throttle = self._follower_throttle if follows else None
+
+    def _set_rates(self, image: MetadataImage) -> None:
+        """The rates are dynamic only: this broker's own, or those for all brokers."""
+        own = {**image.config(BROKER, ""), **image.config(BROKER, str(self._broker.config.node_id))}
+        self._leader_throttle.rate = int(own.get("leader.replication.throttled.rate", UNLIMITED))
+        self._follower_throttle.rate = int(own.get("follower.replication.throttled.rate", UNLIMITED))
 
     # ---- disks
 

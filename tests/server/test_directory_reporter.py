@@ -93,6 +93,19 @@ def test_what_the_controller_doesnt_know_is_told() -> None:
     assert len(controller.asked) == 2
 
 
+def test_an_empty_disk_doesn_t_pass_for_the_old_one() -> None:
+    """While nobody else leads the replica keeps silent; with a leader to copy from it says where it is now."""
+    broker = Broker(0)
+    reporter, controller = DirectoryReporter(broker), broker.controller_channel  # type: ignore[arg-type]
+    replaced = IMAGE._replace(directories=(b"2" * 16, b"O" * 16))
+    reporter.check(partition(0), replaced._replace(leader=-1, isr=()))
+    controller.run()
+    assert controller.asked == []
+    reporter.check(partition(0), replaced)
+    controller.run()
+    assert [reported(request) for request in controller.asked] == [[(b"D" * 16, 0)]]
+
+
 def test_what_was_not_heard_is_told_again() -> None:
     """No answer, or a refusal, or no registration yet: after a pause."""
     broker = Broker(0)
