@@ -166,6 +166,8 @@ class _ReplicaFetch:
                 break  # Full: the rest waits for the next request.
             if not position.verified and self._is_believed_now(position):
                 continue
+            if self._is_held_back(position):
+                continue
             data = self._read(position, room, first=not total)
             size = data.records.size if data.records else 0
             total += size
@@ -198,6 +200,13 @@ class _ReplicaFetch:
         if partition is not None:
             _acknowledge(context, session, position, partition, self._broker_epoch)
         return position not in session.news
+
+    def _is_held_back(self, position: FollowedPosition) -> bool:
+        """Whether the throttle makes a replica that is not in sync wait."""
+        partition = position.partition
+        if partition is None or partition.leader_throttle is None or self._session.replica_id in partition.isr:
+            return False
+        return partition.leader_throttle.wait_ms(self._context.now_ms) > 0
 
     def _is_worth_an_answer(self, position: FollowedPosition, data: PartitionData) -> bool:
         """Deleted records shall go everywhere soon; a high watermark is urgent only where followers serve consumers."""
@@ -285,6 +294,9 @@ class _ReplicaFetch:
                     data.records, data.error_code = b"", ErrorCode.KAFKA_STORAGE_ERROR
             if data.records:
                 position.answered = True
+                throttle = position.partition.leader_throttle if position.partition is not None else None
+                if throttle is not None:
+                    throttle.take(len(data.records), self._context.now_ms)
             session.news.pop(position, None)
             told = (data.high_watermark, data.log_start_offset, data.error_code)
             before = (position.told_high_watermark, position.told_log_start, position.told_error)

@@ -54,6 +54,16 @@ class Watcher(Protocol):
         """A replica that is not in sync has told its position: it may be in sync now."""
 
 
+class Throttle(Protocol):
+    """Holds copies back (see replication/throttle.py)."""
+
+    def take(self, size: int, now_ms: int) -> None:
+        """So many bytes travelled."""
+
+    def wait_ms(self, now_ms: int) -> int:
+        """How long the next piece has to wait; 0: it may go now."""
+
+
 class Partition:
     """One replica of a partition: this broker's. It is also the key on which fetches and produces wait."""
 
@@ -63,11 +73,13 @@ class Partition:
         "_high_watermark",
         "_log",
         "_open_log",
+        "follower_throttle",
         "followers",
         "is_leader",
         "isr",
         "leader_epoch",
         "leader_id",
+        "leader_throttle",
         "node_id",
         "partition_epoch",
         "proposed_isr",
@@ -100,6 +112,9 @@ class Partition:
         self.followers: dict[int, FollowerProgress] = {}
         # A tuple that is replaced when it changes: it is walked in every append to a partition with followers.
         self.watchers: tuple[Watcher, ...] = ()
+        # Set where the topic's configuration names this replica as throttled.
+        self.leader_throttle: Throttle | None = None
+        self.follower_throttle: Throttle | None = None
         self._alone = False
         self._open_log = open_log
         self._log: Log | None = None

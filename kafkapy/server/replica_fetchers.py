@@ -101,10 +101,15 @@ class ReplicaFetchers:
 
     def may_fetch(self, partition: Partition, now_ms: int) -> int:
         """See FollowerHost."""
-        return 0
+        throttle = partition.follower_throttle
+        if throttle is None or self.broker.config.node_id in partition.isr:
+            return 0
+        return throttle.wait_ms(now_ms)
 
     def received(self, partition: Partition, size: int, now_ms: int) -> None:
         """See FollowerHost."""
+        if partition.follower_throttle is not None:
+            partition.follower_throttle.take(size, now_ms)
 
     def _unlink_later(self, partition: Partition, paths: list[str]) -> None:
         if paths:
