@@ -104,12 +104,14 @@ def _alter(
             if kind not in _CHANGEABLE:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
             if kind == ResourceType.BROKER and name:
-                check_node_id(name, config.node_id)
+                _check_broker(image, name, config.node_id)
             current = image.config(kind, name)
             values = change(resource, current)
             _check_exists(image, kind, name)
             _check_min_insync_replicas(image, kind, name, current, values)
-            validate_values(kind, name, values, config)
+            # What another broker may have is judged by what this one may: their files are no part of the metadata.
+            judged = str(config.node_id) if kind == ResourceType.BROKER and name else name
+            validate_values(kind, judged, values, config)
             changed = _records(kind, name, current, values)
             if len(records) + len(changed) > DECISION_RECORDS_MAX:
                 raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of changes per request.")
@@ -119,6 +121,12 @@ def _alter(
             errors.append((ErrorCode.NONE, None))
             records += changed
     return errors, records
+
+
+def _check_broker(image: MetadataImage, name: str, node_id: int) -> None:
+    """A broker's own values: this node's, or those of a broker that may have passed the request on to this node as the controller."""
+    if not name.isdecimal() or int(name) not in image.brokers:
+        check_node_id(name, node_id)
 
 
 def _check_exists(image: MetadataImage, kind: int, name: str) -> None:

@@ -36,6 +36,7 @@ from kafkapy.wire.messages.create_topics import (
 )
 from kafkapy.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kafkapy.wire.metadata_records import PartitionChangeRecord
+from tests.raft.clusters import cluster
 from tests.raft.support import CLUSTER_ID, counting_uuids, identity
 from tests.raft.worlds import replay
 
@@ -354,6 +355,18 @@ def test_a_resource_that_comes_twice_is_refused_twice() -> None:
     assert [(one.error_code, one.error_message) for one in responses] == [
         (42, "Each resource must appear at most once.")
     ] * 2
+
+
+def test_the_controller_changes_what_another_broker_has_passed_on() -> None:
+    """A broker of the cluster may be changed through whichever node is the controller; one that nobody knows may not."""
+    image = cluster()
+    for name, expected in (("2", 0), ("9", 42), ("x", 42)):
+        value = configs.AlterableConfig(name="log.cleaner.threads", config_operation=SET, value="2")
+        resource = configs.AlterConfigsResource(resource_type=4, resource_name=name, configs=[value])
+        request = configs.IncrementalAlterConfigsRequest(resources=[resource])
+        decision = incremental_alter_configs(image, request, CONFIG)
+        assert decision.response.responses[0].error_code == expected
+        assert len(decision.records) == (not expected)
 
 
 def test_a_value_too_long_for_a_record_is_refused() -> None:
