@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kafkapy.errors import ErrorCode
+from kafkapy.wire.messages.find_coordinator import FindCoordinatorRequest
 from kafkapy.wire.messages.heartbeat import HeartbeatRequest
 from kafkapy.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kafkapy.wire.messages.offset_commit import (
@@ -112,3 +113,21 @@ def test_a_commit_waits_for_the_followers(tmp_path: Path) -> None:
         cluster.start(victim)
         assert commit(client, "g", 3) == set()
         assert committed(client, "g") == 3
+
+
+def test_internal_topics_have_their_own_number_of_copies(tmp_path: Path) -> None:
+    """As configured for them; while there are too few brokers for that there is no coordinator, and none with fewer copies."""
+    with Cluster(tmp_path) as cluster, PatientClient(cluster) as client:
+        for kind, name in ((0, "__consumer_offsets"), (1, "__transaction_state")):
+            client.coordinator(kind, "any")
+            topic = cluster.call(lambda name=name: cluster.node(1).image.topics.get(name))  # type: ignore[misc]
+            assert topic is not None and {len(one.replicas) for one in topic.partitions} == {3}
+
+
+def test_no_coordinator_with_too_few_brokers(tmp_path: Path) -> None:
+    """FindCoordinator answers COORDINATOR_NOT_AVAILABLE, and clients ask again until there are enough."""
+    settings = {"offsets.topic.replication.factor": "3", "transaction.state.log.replication.factor": "3"}
+    with Cluster(tmp_path, brokers=1, config=settings) as cluster, cluster.connected(1) as wire:
+        for kind in (0, 1):
+            answer = wire.request(FindCoordinatorRequest(key_type=kind, coordinator_keys=["any"]), 4)
+            assert answer.coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
