@@ -7,6 +7,7 @@ only then leave the clean-shutdown markers.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import resource
@@ -60,6 +61,9 @@ ALLOCATE_PRODUCER_IDS_VERSION = 0
 
 CLEANER_DELAY_S = 1.0
 
+# Objects that have become more before the garbage collector looks at the youngest.
+GARBAGE_OBJECTS = 10_000
+
 
 def run(config: BrokerConfig) -> None:
     """Run a broker until a signal stops it. Raises StartError, with one line for people, when it cannot start or go on."""
@@ -108,7 +112,7 @@ class Broker:
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._watch_signals, signals)
-                await self.serve(lambda: None)
+                await self.serve(_settle_garbage_collector)
                 nursery.cancel_scope.cancel()
 
     async def _watch_signals(self, signals: Any) -> None:
@@ -383,6 +387,15 @@ class Broker:
     async def _visit_partitions(self, visit: Callable[[Partition], None]) -> None:
         opened = [partition for partition in self.replicas.all_partitions() if partition.opened is not None]
         await maintenance.in_slices(opened, visit, self._partition_failed)
+
+
+def _settle_garbage_collector() -> None:
+    """What a broker makes for a request is free again without the collector, so that looks seldom, and never at what was there from the start.
+
+    With its defaults it took a tenth of the time of small requests. Only for a process of our own.
+    """
+    gc.freeze()
+    gc.set_threshold(GARBAGE_OBJECTS, 50, 20)
 
 
 def _raise_open_files_limit() -> None:

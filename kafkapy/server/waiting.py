@@ -48,6 +48,10 @@ class _Nobody:
 NOBODY = _Nobody()
 
 
+def _is_over(expired: bool) -> Any:
+    raise AssertionError("a wait that is over is not asked again")
+
+
 class Parked:
     """One wait with its slot."""
 
@@ -56,8 +60,14 @@ class Parked:
     def __init__(self, wait: Wait, slot: Slot) -> None:
         self.keys = wait.keys
         self.again: Callable[[bool], Any] = wait.again
-        self.slot = slot
+        self.slot: Slot = slot
         self.done = False
+
+    def finish(self) -> None:
+        """It is over. Until its deadline a heap keeps this object, but not the answer, nor the slot, which knows this object too."""
+        self.done = True
+        self.again = _is_over
+        self.slot = NOBODY
 
 
 class Waiting:
@@ -124,7 +134,7 @@ class Waiting:
     def forget(self, parked: Parked) -> None:
         """Drop a wait whose connection is gone."""
         if not parked.done:
-            parked.done = True
+            parked.finish()
             self._unlink(parked)
 
     def expire_all(self) -> None:
@@ -150,18 +160,19 @@ class Waiting:
         self.settle()
 
     def _ask(self, parked: Parked, *, expired: bool) -> None:
+        slot = parked.slot
         try:
             response = parked.again(expired)
         except Exception as error:  # noqa: BLE001 -- one request's fault must not stop the others; it is logged and closes its connection
             self.forget(parked)
-            parked.slot.fail(error)
+            slot.fail(error)
             return
         if response is None:
             assert not expired, "a wait must answer once its deadline has passed"
             return
-        parked.done = True
+        parked.finish()
         self._unlink(parked)
-        parked.slot.finish(response)
+        slot.finish(response)
 
     def _unlink(self, parked: Parked) -> None:
         by_key = self._by_key
