@@ -211,6 +211,19 @@ def committed_offsets(cluster: Cluster, group: str) -> dict[int, int]:
     return cluster.wait_for(found, f"the offsets of {group}")
 
 
+def wait_committed(cluster: Cluster, group: str, ends: Mapping[int, int], timeout_s: float) -> None:
+    """A group that works gets there: nothing that hangs holds it for good."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        found = committed_offsets(cluster, group)
+        late = {partition: end for partition, end in ends.items() if found.get(partition, 0) < end}
+        if not late:
+            return
+        if time.monotonic() > deadline:
+            raise Wrong(f"{group} is at {found} and does not get to {late} within {timeout_s:.0f} s")
+        time.sleep(0.2)
+
+
 def check_commits(promised: Mapping[int, int], found: Mapping[int, int], group: str) -> None:
     """Commits that were acknowledged are there."""
     wrong = [

@@ -215,6 +215,8 @@ class Run:
         ends = check.ends_of(cluster, [*plain, *transactional], committed=False)
         stable = check.wait_stable(cluster, {key: ends[key] for key in transactional}, STABLE_S)
         plain_ends = {key: ends[key] for key in plain}
+        for group in (COPIERS, READERS):
+            check.wait_committed(cluster, group, {key.partition: end for key, end in plain_ends.items()}, STABLE_S)
         if reread:
             self._positions.clear()
             self._positions_committed.clear()
