@@ -4,6 +4,10 @@ from typing import NamedTuple
 
 ZERO_UUID = bytes(16)
 
+# The logs of the coordinators.
+OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTION_TOPIC = "__transaction_state"
+
 
 class TopicPartition(NamedTuple):
     """A partition by its topic's name."""

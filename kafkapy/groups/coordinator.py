@@ -45,6 +45,7 @@ from kafkapy.groups.consumer_records import group_tombstones
 from kafkapy.groups.shard import ListedGroup, Parts, Shard, ShardState, TopicsView
 from kafkapy.groups.timers import TimerQueue
 from kafkapy.hashing import partition_for
+from kafkapy.types import OFFSETS_TOPIC
 from kafkapy.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -57,8 +58,6 @@ from kafkapy.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 if TYPE_CHECKING:
     from kafkapy.config.broker_config import BrokerConfig
     from kafkapy.groups.interfaces import Catalog, CoordinatorConfig, OffsetsLog, Producer
-
-OFFSETS_TOPIC = "__consumer_offsets"
 
 
 _TIME_KEYS = ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms", "consumer.assignment.interval.ms")

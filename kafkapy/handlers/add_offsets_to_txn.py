@@ -6,11 +6,11 @@ Clients of Transactions V2 do not send it; there TxnOffsetCommit does the same b
 from __future__ import annotations
 
 from kafkapy.errors import ErrorCode
-from kafkapy.groups.coordinator import OFFSETS_TOPIC
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.transaction_replies import answer, code_for
 from kafkapy.handlers.wait import Wait
 from kafkapy.transactions.transaction import NO_PRODUCER, Producer
+from kafkapy.types import OFFSETS_TOPIC
 from kafkapy.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 FENCED_VERSION = 2

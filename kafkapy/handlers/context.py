@@ -50,8 +50,6 @@ class BrokerView(Protocol):
     controller: Controller
     logs: LogManager
     replicas: Replicas
-    groups: Any
-    transactions: TransactionCoordinator
     fetch_sessions: FetchSessions
     producer_ids: ProducerIds
     metadata: MetadataNode
@@ -64,6 +62,14 @@ class BrokerView(Protocol):
     @property
     def voter_links(self) -> VoterLinks | None:
         """Takes what other voters open, where this node is one of several."""
+
+    @property
+    def groups(self) -> Any:
+        """The group coordinator."""
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """The transaction coordinator."""
 
     @property
     def image(self) -> MetadataImage:

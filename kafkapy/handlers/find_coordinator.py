@@ -16,11 +16,12 @@ from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.topic_creation import create_missing_topics
 from kafkapy.handlers.wait import Wait
 from kafkapy.hashing import partition_for
+from kafkapy.types import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from kafkapy.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 GROUP = 0
 TRANSACTION = 1
-_TOPIC_BY_KEY_TYPE = {GROUP: "__consumer_offsets", TRANSACTION: "__transaction_state"}
+_TOPIC_BY_KEY_TYPE = {GROUP: OFFSETS_TOPIC, TRANSACTION: TRANSACTION_TOPIC}
 
 MANY_KEYS_VERSION = 4
 

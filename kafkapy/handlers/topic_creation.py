@@ -12,6 +12,7 @@ from kafkapy.raft.controller import ticket_error
 from kafkapy.raft.quorum import Outcome
 from kafkapy.raft.topic_names import INTERNAL_TOPICS
 from kafkapy.raft.topics import create_topics
+from kafkapy.types import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from kafkapy.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -116,7 +117,7 @@ def creatable(config: BrokerConfig, name: str) -> CreatableTopic:
 
 def _internal_topic(config: BrokerConfig, name: str) -> tuple[int, int, Mapping[str, str]]:
     """Partitions, replication factor and configuration of an internal topic, as Kafka creates it."""
-    if name == "__consumer_offsets":
+    if name == OFFSETS_TOPIC:
         return (
             config.offsets_topic_num_partitions,
             config.offsets_topic_replication_factor,
@@ -126,7 +127,7 @@ def _internal_topic(config: BrokerConfig, name: str) -> tuple[int, int, Mapping[
                 "compression.type": "producer",
             },
         )
-    if name == "__transaction_state":
+    if name == TRANSACTION_TOPIC:
         return (
             config.transaction_state_log_num_partitions,
             config.transaction_state_log_replication_factor,

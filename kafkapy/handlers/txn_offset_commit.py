@@ -12,13 +12,13 @@ from collections.abc import Callable
 from kafkapy.coordination import Reply
 from kafkapy.errors import ErrorCode
 from kafkapy.groups.commits import Commit
-from kafkapy.groups.coordinator import OFFSETS_TOPIC
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.group_replies import caller
 from kafkapy.handlers.transaction_replies import answer
 from kafkapy.handlers.wait import Wait
 from kafkapy.transactions.transaction import Producer
 from kafkapy.transactions.verification import OFFSET_COMMIT_ADDS_VERSION, code_for_offset_commit
+from kafkapy.types import OFFSETS_TOPIC
 from kafkapy.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,

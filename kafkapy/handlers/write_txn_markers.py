@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkapy.errors import ErrorCode, KafkaError, StorageError
-from kafkapy.groups.coordinator import OFFSETS_TOPIC
 from kafkapy.handlers.wait import Wait
 from kafkapy.log.append_info import AppendOrigin
 from kafkapy.transactions.transaction import Producer
+from kafkapy.types import OFFSETS_TOPIC
 from kafkapy.wire.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,

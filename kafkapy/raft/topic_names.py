@@ -7,12 +7,13 @@ what such names have in common.
 from __future__ import annotations
 
 from kafkapy.errors import ErrorCode, KafkaError
+from kafkapy.types import OFFSETS_TOPIC, TRANSACTION_TOPIC
 
 NAME_LENGTH_MAX = 249
 _ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
-INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
+INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTION_TOPIC, "__share_group_state"))
 
 
 def check_topic_name(name: str) -> None:

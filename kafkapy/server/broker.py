@@ -42,6 +42,7 @@ from kafkapy.server.waiting import Waiting
 
 if TYPE_CHECKING:
     from kafkapy.config.broker_config import BrokerConfig
+    from kafkapy.groups.coordinator import GroupCoordinator
     from kafkapy.handlers.context import VoterLinks
     from kafkapy.log.partition import Partition
     from kafkapy.raft.controller import Controller
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from kafkapy.server.cleaner import Cleaner
     from kafkapy.server.connection import Connection
     from kafkapy.server.metadata_follower import Membership
+    from kafkapy.transactions.coordinator import TransactionCoordinator
     from kafkapy.types import TopicPartition
 
 log = logging.getLogger("kafkapy.broker")
@@ -224,8 +226,6 @@ class Broker:
         self.flusher = Flusher(nursery, self.clock_ms, self._flushed, self._partition_failed, self.readiness.kick)
         self.producer_ids = ProducerIds(self._request_producer_ids)
         self.coordinators = Coordinators(self, nursery)
-        self.groups = self.coordinators.groups
-        self.transactions = self.coordinators.transactions
         self.replica_manager = ReplicaManager(self)
         self.fetch_sessions = FetchSessions(self.config.max_incremental_fetch_session_cache_slots, self.clock_ms())
         nursery.start_soon(self.coordinators.run)
@@ -305,6 +305,16 @@ class Broker:
         self._request_stop()
 
     # ---- what handlers ask for
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        """The group coordinator, loaded when it is asked for first."""
+        return self.coordinators.groups
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """The transaction coordinator, loaded when it is asked for first."""
+        return self.coordinators.transactions
 
     @property
     def image(self) -> MetadataImage:

@@ -2,6 +2,8 @@
 
 The coordinators themselves (kafkapy/groups, kafkapy/transactions) are pure. Here their records go to the partitions of their internal topic like
 anybody's, their shards are loaded when this broker becomes leader of a partition, and a task for each sleeps until its next deadline.
+
+A coordinator is made, and its code loaded, when somebody needs it: a broker without groups and transactions starts without.
 """
 
 from __future__ import annotations
@@ -10,23 +12,23 @@ import logging
 import math
 import uuid
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import trio
 
 from kafkapy.errors import ErrorCode, KafkaError, StorageError
-from kafkapy.groups.coordinator import OFFSETS_TOPIC, GroupCoordinator
 from kafkapy.handlers.wait import Wait
 from kafkapy.log.append_info import AppendOrigin
 from kafkapy.raft.image import GROUP
-from kafkapy.server.marker_sender import MarkerSender
-from kafkapy.server.transaction_questions import Questions
 from kafkapy.server.waiting import NOBODY
-from kafkapy.transactions.coordinator import TRANSACTION_TOPIC, TransactionCoordinator
+from kafkapy.types import OFFSETS_TOPIC, TRANSACTION_TOPIC
 
 if TYPE_CHECKING:
+    from kafkapy.groups.coordinator import GroupCoordinator
     from kafkapy.log.partition import Partition
     from kafkapy.server.broker import Broker
+    from kafkapy.transactions.coordinator import TransactionCoordinator
 
 log = logging.getLogger("kafkapy.coordinators")
 
@@ -88,11 +90,21 @@ class CoordinatorLog:
 class Driver:
     """Drives one coordinator: leadership, loading, time."""
 
-    def __init__(self, broker: Broker, nursery: trio.Nursery, topic: str) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        nursery: trio.Nursery,
+        topic: str,
+        coordinator: Callable[[], Coordinator],
+        elect: Callable[[int, int], object],
+        resign: Callable[[int], None],
+    ) -> None:
+        """`coordinator` makes it when it is needed first; `elect` takes a partition and its leader epoch, `resign` a partition."""
         self.topic = topic
-        self.coordinator: Coordinator
-        self.elect: Callable[[int, int], object]  # (partition, leader epoch)
-        self.resign: Callable[[int], None]
+        self.elect = elect
+        self.resign = resign
+        self._make = coordinator
+        self._made: Coordinator | None = None
         self._broker = broker
         self._nursery = nursery
         self._sleep = trio.CancelScope()
@@ -100,6 +112,13 @@ class Driver:
         self._epochs: dict[int, int] = {}
         # Partitions with followers whose high watermark is watched.
         self._watched: set[int] = set()
+
+    @property
+    def coordinator(self) -> Coordinator:
+        """The coordinator, made now if it was not."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made
 
     def role_changed(self, partition: Partition) -> None:
         """This broker leads a partition of the topic now, or does not any more."""
@@ -163,10 +182,12 @@ class Driver:
 
     def shorten_sleep(self) -> None:
         """A deadline moved forward."""
+        if self._made is None:
+            self._made = self._make()  # A request came before any partition of the topic.
         self._sleep.deadline = self._next_wake()
 
     def _next_wake(self) -> float:
-        deadline_ms = self.coordinator.next_deadline()
+        deadline_ms = None if self._made is None else self._made.next_deadline()
         if deadline_ms is None:
             return math.inf
         return trio.current_time() + max(0, deadline_ms - self._broker.clock_ms()) / 1000
@@ -185,18 +206,50 @@ class Coordinators:
     """Both coordinators of one broker."""
 
     def __init__(self, broker: Broker, nursery: trio.Nursery) -> None:
-        groups = Driver(broker, nursery, OFFSETS_TOPIC)
-        transactions = Driver(broker, nursery, TRANSACTION_TOPIC)
-        self.groups = groups.coordinator = GroupCoordinator(
+        self._broker = broker
+        self._groups = Driver(
+            broker,
+            nursery,
+            OFFSETS_TOPIC,
+            lambda: self.groups,
+            lambda partition, epoch: self.groups.elected(partition),
+            lambda partition: self.groups.resigned(partition, broker.clock_ms()),
+        )
+        self._transactions = Driver(
+            broker,
+            nursery,
+            TRANSACTION_TOPIC,
+            lambda: self.transactions,
+            lambda partition, epoch: self.transactions.elected(partition, epoch),
+            lambda partition: self.transactions.resigned(partition, broker.clock_ms()),
+        )
+        self._drivers = {driver.topic: driver for driver in (self._groups, self._transactions)}
+
+    @cached_property
+    def groups(self) -> GroupCoordinator:
+        """The group coordinator."""
+        from kafkapy.groups.coordinator import GroupCoordinator
+
+        broker = self._broker
+        return GroupCoordinator(
             config=lambda: broker.config,
             catalog=broker.replicas,
             offsets_log=CoordinatorLog(broker, OFFSETS_TOPIC),
             new_id=lambda: str(uuid.uuid4()),
             wake=broker.wake,
-            on_earlier=groups.shorten_sleep,
+            on_earlier=self._groups.shorten_sleep,
             group_overrides=lambda group_id: broker.image.config(GROUP, group_id),
         )
-        self.transactions = transactions.coordinator = TransactionCoordinator(
+
+    @cached_property
+    def transactions(self) -> TransactionCoordinator:
+        """The transaction coordinator."""
+        from kafkapy.server.marker_sender import MarkerSender
+        from kafkapy.server.transaction_questions import Questions
+        from kafkapy.transactions.coordinator import TransactionCoordinator
+
+        broker = self._broker
+        return TransactionCoordinator(
             config=lambda: broker.config,
             catalog=broker.replicas,
             transaction_log=CoordinatorLog(broker, TRANSACTION_TOPIC),
@@ -204,15 +257,9 @@ class Coordinators:
             next_producer_id=lambda: broker.producer_ids.take(),
             transaction_version=lambda: broker.image.features.get("transaction.version", 0),
             wake=broker.wake,
-            on_earlier=transactions.shorten_sleep,
+            on_earlier=self._transactions.shorten_sleep,
             ask_elsewhere=Questions(broker).ask,
         )
-        groups.elect = lambda partition, epoch: self.groups.elected(partition)
-        groups.resign = lambda partition: self.groups.resigned(partition, broker.clock_ms())
-        transactions.elect = self.transactions.elected
-        transactions.resign = lambda partition: self.transactions.resigned(partition, broker.clock_ms())
-        self._drivers = {driver.topic: driver for driver in (groups, transactions)}
-        self._broker = broker
 
     def role_changed(self, partition: Partition) -> None:
         """The role of a partition of an internal topic has changed."""
@@ -222,11 +269,13 @@ class Coordinators:
 
     def topics_changed(self) -> None:
         """Consumer groups look at the topics again."""
-        self.groups.topics_changed()
+        if "groups" in self.__dict__:
+            self.groups.topics_changed()
 
     def topics_deleted(self, names: list[str]) -> None:
         """Committed offsets of deleted topics go too."""
-        self.groups.topics_deleted(names, self._broker.clock_ms())
+        if "groups" in self.__dict__:
+            self.groups.topics_deleted(names, self._broker.clock_ms())
 
     def resign_all(self) -> None:
         """The broker stops."""

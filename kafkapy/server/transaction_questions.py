@@ -12,7 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafkapy.errors import ErrorCode
-from kafkapy.transactions.coordinator import TRANSACTION_TOPIC, Codes
+from kafkapy.transactions.coordinator import Codes
+from kafkapy.types import TRANSACTION_TOPIC
 from kafkapy.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,

@@ -50,8 +50,7 @@ from kafkapy.transactions.transaction import (
     TopicPartitions,
     Transaction,
 )
-
-TRANSACTION_TOPIC = "__transaction_state"
+from kafkapy.types import TRANSACTION_TOPIC
 
 # Tombstones of expired ids go to the log in batches of this size: each costs about 60 bytes, and a batch must stay well below the
 # topic's max.message.bytes.
