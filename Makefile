@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test check bench fuzz chaos compat clean
+.PHONY: run test check bench fuzz chaos sim compat clean
 
 run: $(VENV)/.run
 	$(BIN)/kafkapy start
@@ -28,6 +28,10 @@ BROKERS ?= 3
 chaos: $(VENV)/.test
 	$(BIN)/python -m chaos --minutes $(MINUTES) --brokers $(BROKERS) $(if $(SEED),--seed $(SEED))
 
+sim: $(VENV)/.test
+	$(BIN)/python -m sim $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),200)) $(if $(FIRST),--first $(FIRST)) \
+	  $(if $(filter command,$(origin MINUTES)),--minutes $(MINUTES)) $(if $(PLANT),--plant $(PLANT))
+
 compat: $(VENV)/.test
 	$(BIN)/pytest compat_tests --target=kafkapy
 
@@ -38,14 +42,14 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat -e .
+	$(BIN)/pip install --quiet --disable-pip-version-check -e .
 	$(BIN)/python -m compileall -q kafkapy  # so that even the first start is a quick one
 	touch $@
 
 $(VENV)/.test: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat -e .[test]
+	$(BIN)/pip install --quiet --disable-pip-version-check -e .[test]
 	touch $@
 
 $(VENV)/.check: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat -e .[test,check]
+	$(BIN)/pip install --quiet --disable-pip-version-check -e .[test,check]
 	touch $@
