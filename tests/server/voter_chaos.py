@@ -26,6 +26,8 @@ SNAPSHOT_BYTES = 6000
 IN_FLIGHT = 4
 KINDS = ("leader", "leader", "follower", "all", "snapshot", "pause")
 PAUSE_S = 2.5
+# On a machine that has other work a process may take seconds to start.
+PATIENCE_S = 60.0
 
 
 class VoterHandle:
@@ -177,7 +179,7 @@ class Quorum:
             for node_id in victims:
                 self.voters[node_id].start()
         self.kills[kind] += len(victims)
-        self.run_for(20.0, until_acks=self.dice.randrange(20, 80))
+        self.run_for(PATIENCE_S, until_acks=self.dice.randrange(20, 80))
         self.pauses.setdefault(kind, []).append(round(self.longest_pause_s, 2))
 
     def _die_in_snapshot(self, node_id: int) -> None:
@@ -186,7 +188,7 @@ class Quorum:
         voter.signal(signal.SIGKILL)
         voter.wait()
         voter.start(dies_in_snapshot=self.dice.randrange(1, 3))
-        ends_at = time.monotonic() + 20.0
+        ends_at = time.monotonic() + PATIENCE_S
         while voter.lives and time.monotonic() < ends_at:
             self.run_for(0.2)
         assert not voter.lives, "it has made no snapshot"
@@ -195,7 +197,7 @@ class Quorum:
 
     def check(self) -> int:
         """All three come to the same state, and it has everything that was acknowledged. Returns how many topics there are."""
-        ends_at = time.monotonic() + 20.0
+        ends_at = time.monotonic() + PATIENCE_S
         while time.monotonic() < ends_at:
             self.states.clear()
             proposing, self._propose = self._propose, lambda: None  # type: ignore[method-assign]
@@ -234,7 +236,7 @@ def run(root: Path, kinds: Iterable[str], seed: int) -> Quorum:
     try:
         for voter in quorum.voters.values():
             voter.start()
-        quorum.run_for(20.0, until_acks=20)
+        quorum.run_for(PATIENCE_S, until_acks=20)
         for kind in kinds:
             quorum.kill(kind)
         quorum.check()
