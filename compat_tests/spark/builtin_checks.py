@@ -190,7 +190,9 @@ def check_a_thousand_partitions(world: World) -> None:
     topic = world.topic(1000)
     number = F.col("id") * 40
     rows = world.spark.range(25).select(number.cast("string").alias("value"), number.cast("int").alias("partition"))
-    rows.coalesce(2).write.format("kafka").options(**{"kafka.bootstrap.servers": world.bootstrap, "topic": topic}).save()
+    rows.coalesce(2).write.format("kafka").options(
+        **{"kafka.bootstrap.servers": world.bootstrap, "topic": topic}
+    ).save()
     read = world.read(topic)
     assert numbers(read.where("CAST(CAST(value AS STRING) AS INT) = partition")) == list(range(0, 1000, 40))
     world.ends(world.stream(topic, topic))

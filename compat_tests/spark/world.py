@@ -51,7 +51,8 @@ class World:
     def topic(self, partitions: int = 1, **config: str) -> str:
         """A new topic; `segment_ms="1"` stands for segment.ms=1."""
         name = f"spark-{uuid.uuid4().hex[:10]}"
-        settings = {key.replace("_", "."): value for key, value in config.items()}
+        # Checks write records of years ago, which retention would delete under them.
+        settings = {"retention.ms": "-1"} | {key.replace("_", "."): value for key, value in config.items()}
         new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
         self.admin.create_topics([new], operation_timeout=20)[name].result(30)
         return name

@@ -9,10 +9,6 @@ from hypothesis import strategies as st
 from kafkapy.errors import KafkaError
 from kafkapy.wire.record_batch import BatchHeader, iterate_batches
 from kafkapy.wire.records import Record, encode_batch, read_records
-
-pytest.importorskip("numpy")
-pytest.importorskip("pyarrow")
-
 from spark_jobs.log_decode import Payload, decode, unpacked
 
 TEXT = st.text(max_size=5)
