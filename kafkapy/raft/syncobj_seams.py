@@ -95,6 +95,7 @@ def load_core(clock: Callable[[], float], dice: Any) -> Any:
         createJournal=lambda journal: journal,
         pickle=_NoPickle,
         monotonicTime=clock,
+        PIPE_NOTIFIER_ENABLED=False,  # Commands come from the thread that ticks, which needs no pipe to be woken.
         logger=_CoreLog(logging.getLogger(__name__), {}),
         # The core makes one of these with six arguments; ours comes ready-made with the configuration.
         Serializer=lambda path, size, fork, snapshots, *_: snapshots,

@@ -75,6 +75,17 @@ def test_the_snapshot_seam_has_all_that_the_core_calls() -> None:
     assert all(hasattr(syncobj_seams.SnapshotSeam, name) for name in called)
 
 
+def test_the_core_opens_no_pipe() -> None:
+    """It would never close it; whoever makes many voters in one process would run out of descriptors."""
+    source = inspect.getsource(original.SyncObj)
+    assert source.count("PipeNotifier(") == source.count(
+        "PIPE_NOTIFIER_ENABLED:\n            self.__pipeNotifier = PipeNotifier("
+    )
+    assert source.count("__pipeNotifier.notify()") == source.count(
+        "PIPE_NOTIFIER_ENABLED:\n                self.__pipeNotifier.notify()"
+    )
+
+
 def test_messages_are_those_that_have_a_layout() -> None:
     """A message of the core that our codec doesn't know is one that we never let it send."""
     sent = set(re.findall(r"'type': '(\w+)'", inspect.getsource(original.SyncObj)))
