@@ -76,10 +76,10 @@ class Lifecycle:
         self._soon = trio.Event()  # the next heartbeat doesn't wait for its time
         self._said: dict[ErrorCode, float] = {}
         self._duties = ControllerDuties(broker, nursery) if broker.config.is_controller else None
-        broker.replica_manager.directory_reporter = DirectoryReporter(broker)
         if alone:
             self._caught_up.set()
         if broker.config.is_broker:
+            broker.replica_manager.directory_reporter = DirectoryReporter(broker)
             nursery.start_soon(self._live)
         if broker.config.is_controller:
             nursery.start_soon(self._register_controller)
