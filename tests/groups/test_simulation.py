@@ -14,8 +14,8 @@ from kafkapy.groups.rebalance import Rebalancer
 from kafkapy.groups.shard import Shard
 from tests.groups.simulation import Simulation
 
-SEEDS = 1_000
-SEEDS_PER_TEST = 50
+SEEDS = 5_000  # and as many in the other simulation
+SEEDS_PER_TEST = 250
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,8 @@ from kafkapy.transactions.shard import Shard
 from kafkapy.transactions.states import Event, TransactionState, step
 from tests.transactions.simulation import Simulation
 
-SEEDS = 1_000
-SEEDS_PER_TEST = 100
+SEEDS = 5_000  # and as many in the other simulation
+SEEDS_PER_TEST = 250
 
 
 @pytest.fixture(autouse=True)
