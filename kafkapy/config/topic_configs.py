@@ -206,7 +206,7 @@ REPLICA_KEYS = (
         (),
         "Replicas whose leader keeps to leader.replication.throttled.rate.",
         _THROTTLED_REPLICAS,
-        honoured=False,
+        honoured=True,
     ),
     _key(
         "follower.replication.throttled.replicas",
@@ -214,7 +214,7 @@ REPLICA_KEYS = (
         (),
         "Replicas that keep to follower.replication.throttled.rate.",
         _THROTTLED_REPLICAS,
-        honoured=False,
+        honoured=True,
     ),
 )
 

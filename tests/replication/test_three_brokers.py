@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def create(cluster: Cluster, name: str, *replicas: int, **config: str) -> None:
         answer = wire.request(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7)
     assert not answer.topics[0].error_code
     for node in replicas:
-        cluster.wait_for(lambda node=node: replica(cluster, node, name) is not None)
+        cluster.wait_for(partial(replica, cluster, node, name))
 
 
 def replica(cluster: Cluster, node: int, name: str) -> Partition | None:
@@ -53,11 +54,22 @@ def replica(cluster: Cluster, node: int, name: str) -> Partition | None:
     return cluster.node(node).replicas.find(name, 0)
 
 
-def ends(cluster: Cluster, name: str, node: int) -> tuple[int, int]:
-    """(log end, high watermark) on a broker."""
+def here(cluster: Cluster, node: int, name: str) -> Partition:
+    """The same, where there must be one."""
     found = replica(cluster, node, name)
     assert found is not None
+    return found
+
+
+def ends(cluster: Cluster, name: str, node: int) -> tuple[int, int]:
+    """(log end, high watermark) on a broker."""
+    found = here(cluster, node, name)
     return found.log.log_end_offset, found.high_watermark
+
+
+def has(cluster: Cluster, name: str, node: int, count: int) -> bool:
+    """Whether a broker has so many records, and knows that they are committed."""
+    return ends(cluster, name, node) == (count, count)
 
 
 def send(cluster: Cluster, node: int, name: str, *values: bytes, acks: int = -1, timeout_ms: int = 5000) -> Any:
@@ -75,9 +87,10 @@ def test_acknowledged_records_are_on_every_replica_in_sync(cluster: Cluster) -> 
     """When the answer is there the followers have the records, and soon they know that all do."""
     create(cluster, "acknowledged", 1, 2, 3)
     assert not code_of(send(cluster, 1, "acknowledged", b"a", b"b"))
-    assert [cluster.call(lambda node=node: ends(cluster, "acknowledged", node)[0]) for node in (1, 2, 3)] == [2, 2, 2]
+    for node in (1, 2, 3):
+        assert cluster.call(partial(ends, cluster, "acknowledged", node))[0] == 2
     for node in (2, 3):
-        cluster.wait_for(lambda node=node: ends(cluster, "acknowledged", node) == (2, 2))
+        cluster.wait_for(partial(has, cluster, "acknowledged", node, 2))
 
 
 def test_refusal_names_the_leader_and_where_it_is(cluster: Cluster) -> None:
@@ -136,7 +149,7 @@ def test_records_are_deleted_on_all_replicas_before_the_answer(cluster: Cluster)
     result = answer.topics[0].partitions[0]
     assert (result.error_code, result.low_watermark) == (0, 4)
     for node in (1, 2, 3):
-        assert cluster.call(lambda node=node: replica(cluster, node, "deleted").log.log_start_offset) == 4  # type: ignore[union-attr]
+        assert cluster.call(partial(here, cluster, node, "deleted")).log.log_start_offset == 4
 
 
 def test_dead_follower_leaves_the_isr_and_comes_back(cluster: Cluster) -> None:
@@ -145,13 +158,13 @@ def test_dead_follower_leaves_the_isr_and_comes_back(cluster: Cluster) -> None:
     create(cluster, "all-three", 1, 2, 3, min_insync_replicas="3")
     assert not code_of(send(cluster, 1, "all-three", b"a"))
     cluster.kill(3)
-    cluster.wait_for(lambda: replica(cluster, 1, "two-of-three").isr == (1, 2))  # type: ignore[union-attr]
-    cluster.wait_for(lambda: replica(cluster, 1, "all-three").isr == (1, 2))  # type: ignore[union-attr]
+    cluster.wait_for(lambda: here(cluster, 1, "two-of-three").isr == (1, 2))
+    cluster.wait_for(lambda: here(cluster, 1, "all-three").isr == (1, 2))
     assert not code_of(send(cluster, 1, "two-of-three", b"a", b"b"))
     assert code_of(send(cluster, 1, "all-three", b"b")) == ErrorCode.NOT_ENOUGH_REPLICAS
     assert not code_of(send(cluster, 1, "all-three", b"b", acks=1))
     cluster.start(3)
-    cluster.wait_for(lambda: sorted(replica(cluster, 1, "all-three").isr) == [1, 2, 3])  # type: ignore[union-attr]
+    cluster.wait_for(lambda: sorted(here(cluster, 1, "all-three").isr) == [1, 2, 3])
     assert cluster.call(lambda: ends(cluster, "two-of-three", 3)[0]) == 2
     assert not code_of(send(cluster, 1, "all-three", b"c"))
 
@@ -161,7 +174,7 @@ def test_new_leader_has_what_was_acknowledged(cluster: Cluster) -> None:
     create(cluster, "inherited", 2, 3, 1)
     assert not code_of(send(cluster, 2, "inherited", b"a", b"b"))
     cluster.kill(2)
-    cluster.wait_for(lambda: replica(cluster, 3, "inherited").is_leader)  # type: ignore[union-attr]
+    cluster.wait_for(lambda: here(cluster, 3, "inherited").is_leader)
     assert not code_of(send(cluster, 3, "inherited", b"c"))
     assert cluster.call(lambda: ends(cluster, "inherited", 3)) == (3, 3)
     cluster.start(2)
