@@ -1,8 +1,8 @@
 """`python -m sim`: run the simulation from the command line, which is what `make sim` does.
 
-    python -m sim --seed 42                 one seed, with everything that happens
-    python -m sim --seeds 1000              many, on all cores; the seeds that fail are reported and make the exit status 1
-    python -m sim --seeds 200 --plant X     with a bug in it, until it is found
+python -m sim --seed 42                 one seed, with everything that happens
+python -m sim --seeds 1000              many, on all cores; the seeds that fail are reported and make the exit status 1
+python -m sim --seeds 200 --plant X     with a bug in it, until it is found
 """
 
 from __future__ import annotations

@@ -189,7 +189,9 @@ class Producer(Client):
         )
         turn = self.round
         assert self.connection is not None
-        self.connection.ask(request, PRODUCE_VERSION, lambda answer: self._answered(turn, batch, answer), ASK_TIMEOUT_MS)
+        self.connection.ask(
+            request, PRODUCE_VERSION, lambda answer: self._answered(turn, batch, answer), ASK_TIMEOUT_MS
+        )
 
     def _answered(self, turn: int, batch: Outgoing, response: Any) -> None:
         if turn != self.round:
@@ -216,7 +218,9 @@ class Producer(Client):
     def _acknowledged(self, batch: Outgoing, offset: int) -> None:
         # An answer may overtake none before it, so it is that of the first.
         if batch is not self.queue[0]:
-            raise InvariantError(f"{self.process}: sequence {batch.sequence} is acknowledged before {self.queue[0].sequence}")
+            raise InvariantError(
+                f"{self.process}: sequence {batch.sequence} is acknowledged before {self.queue[0].sequence}"
+            )
         self.queue.popleft()
         self.sent -= 1
         self.acknowledged += batch.count

@@ -299,11 +299,15 @@ class Cluster:
             raise InvariantError(f"only {sorted(self.administrator.created)} could be created")
         for producer in self.producers:
             if producer.acks == -1 and not producer.is_done:
-                raise InvariantError(f"{producer.process} still waits for {len(producer.queue)} batches although all is well")
+                raise InvariantError(
+                    f"{producer.process} still waits for {len(producer.queue)} batches although all is well"
+                )
         for consumer in self.consumers:
             end = self.checker.truth(consumer.partition).end_offset
             if consumer.offset != end:
-                raise InvariantError(f"{consumer.process} has read up to {consumer.offset} of {end} although all is well")
+                raise InvariantError(
+                    f"{consumer.process} has read up to {consumer.offset} of {end} although all is well"
+                )
 
     def summary(self) -> dict[str, Any]:
         """What happened, in numbers: a run in which little happened proves little."""

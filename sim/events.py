@@ -3,7 +3,7 @@
 A callback belongs to a process or to nobody. A process that died runs no callback of its former life. A process that is paused (SIGSTOP) runs its
 callbacks when it goes on: those of its timers before those of its sockets or mixed with them, because a real event loop promises neither.
 
-Everything random is drawn from generators that are seeded by the run's seed and a name, so one seed is one history, whatever the process is called in.
+Everything random is drawn from generators that are seeded by the run's seed and a name, so one seed is one history.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ cluster has promised to survive them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from sim.events import Process, Simulation
@@ -125,8 +126,8 @@ class Nemesis:
         self.dice.shuffle(nodes)
         delay_us = 0
         for node_id in nodes:
-            self._after(delay_us, lambda node_id=node_id: self.world.crash(node_id, power=False))  # type: ignore[misc]
-            self._after(delay_us + self.dice.randrange(2_000_000, 9_000_000), lambda node_id=node_id: self._revive(node_id))  # type: ignore[misc]
+            self._after(delay_us, partial(self.world.crash, node_id, power=False))
+            self._after(delay_us + self.dice.randrange(2_000_000, 9_000_000), partial(self._revive, node_id))
             delay_us += self.dice.randrange(200_000, 3_000_000)
 
     def bounce(self) -> None:
@@ -152,7 +153,7 @@ class Nemesis:
             self._after(self.dice.randrange(2_000_000), self._bounce_one)
         self._after(2_500_000, self.network.heal)
         for node_id in nodes:
-            self._after(2_500_000, lambda node_id=node_id: self._revive(node_id))  # type: ignore[misc]
+            self._after(2_500_000, partial(self._revive, node_id))
 
     def wipe_one(self) -> None:
         """Somebody loses the disk with the records, and comes back without them."""

@@ -1,11 +1,11 @@
 """What must hold after each event, checked by looking only at what the event's process could have changed.
 
-    one broker leads a partition in a leader epoch, and one controller decides in a controller epoch
-    a high watermark never falls within the life of a broker and a leader epoch
-    below a high watermark every log is the same: same batches, same epochs, no batch twice, every producer's in order
-    a high watermark is passed only by what each living member of the ISR has
-    whoever joins the ISR, and whoever begins to lead, has everything that is committed
-    images at the same metadata offset are equal
+one broker leads a partition in a leader epoch, and one controller decides in a controller epoch
+a high watermark never falls within the life of a broker and a leader epoch
+below a high watermark every log is the same: same batches, same epochs, no batch twice, every producer's in order
+a high watermark is passed only by what each living member of the ISR has
+whoever joins the ISR, and whoever begins to lead, has everything that is committed
+images at the same metadata offset are equal
 """
 
 from __future__ import annotations
@@ -190,7 +190,9 @@ class Checker:
         assert image is not None
         for broker in brokers:
             if broker.image.offset != image.offset:
-                raise InvariantError(f"broker {broker.node_id} is at metadata offset {broker.image.offset} of {image.offset}")
+                raise InvariantError(
+                    f"broker {broker.node_id} is at metadata offset {broker.image.offset} of {image.offset}"
+                )
         for topic in image.topics.by_name.values():
             for number, state in enumerate(topic.partitions):
                 name = TopicPartition(topic.name, number)

@@ -29,7 +29,18 @@ class Connection:
     local_address = ("127.0.0.1", 9092)
     client_host = "127.0.0.1"
 
-    __slots__ = ("_answers", "_arrivals", "_asks", "_held", "client", "is_open", "network", "on_closed", "on_server_closed", "server")
+    __slots__ = (
+        "_answers",
+        "_arrivals",
+        "_asks",
+        "_held",
+        "client",
+        "is_open",
+        "network",
+        "on_closed",
+        "on_server_closed",
+        "server",
+    )
 
     def __init__(self, network: Network, client: Process, server: Process) -> None:
         self.network = network

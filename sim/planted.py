@@ -109,7 +109,8 @@ def _shrink_ignored(stack: ExitStack) -> None:
 
     def ignore(image: Any, request: Any, config: Any) -> Any:
         decision = alter(image, request, config)
-        for record in decision.records:
+        records: list[Any] = list(decision.records)
+        for record in records:
             known = image.topics.get_by_id(record.topic_id).partitions[record.partition_id]
             if record.isr is not None and len(record.isr) < len(known.isr):
                 record.isr = list(known.isr)
@@ -237,7 +238,9 @@ BUGS: dict[str, Bug] = {
     "truncation-by-high-watermark": Bug(
         CLUSTER, "a new follower cuts its log to its high watermark", _truncation_by_high_watermark
     ),
-    "divergence-not-told": Bug(CLUSTER, "a follower appends behind records that the leader lacks", _divergence_not_told),
+    "divergence-not-told": Bug(
+        CLUSTER, "a follower appends behind records that the leader lacks", _divergence_not_told
+    ),
     "vote-forgotten": Bug(VOTERS, "a voter keeps its term and its vote in memory only", _vote_forgotten),
     "journal-not-synced": Bug(VOTERS, "entries are acknowledged that are not on disk", _journal_not_synced),
 }

@@ -77,13 +77,13 @@ def _number_nodes() -> None:
     core = load_core(_CLOCK, _WORLD)
     if core.Node.__name__ != "NumberedNode":
 
-        class NumberedNode(core.Node):  # type: ignore[misc, name-defined]
+        class NumberedNode(core.Node):  # type: ignore[name-defined]
             """A node whose place in a set is its number's."""
 
             def __hash__(self) -> int:
                 return int(self.id)
 
-        core.Node = NumberedNode  # type: ignore[attr-defined]
+        core.Node = NumberedNode
 
 
 @contextmanager
@@ -190,7 +190,7 @@ class CoreQuorum:
     # Quorum.
 
     @property
-    def leader_id(self) -> int:
+    def leader_id(self) -> int | None:
         """The voter that leads, as far as the core knows."""
         return self.core.leader_id
 
@@ -280,6 +280,9 @@ class CoreQuorum:
                 voter.step_soon()
 
         link.tell(arrive, to_server=link.client is self.process)
+
+    def closed(self) -> None:
+        """See VoterNetwork."""
 
     def backlog_bytes(self, node_id: int) -> int:
         """See VoterNetwork."""

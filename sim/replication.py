@@ -253,7 +253,10 @@ class Replication:
     def _write_checkpoints(self) -> None:
         broker = self.broker
         broker.logs.write_checkpoints(
-            {partition.topic_partition: partition.known_high_watermark for partition in broker.replicas.all_partitions()}
+            {
+                partition.topic_partition: partition.known_high_watermark
+                for partition in broker.replicas.all_partitions()
+            }
         )
         broker.simulation.at(CHECKPOINT_US, self._write_checkpoints, broker.process)
 

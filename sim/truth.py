@@ -71,7 +71,9 @@ class PartitionTruth:
         """A leader's high watermark has passed records that nobody's had passed before."""
         for batch in batches_between(log, self.end_offset, high_watermark):
             if batch.base_offset != self.end_offset:
-                raise InvariantError(f"{self.name}: a gap in the log of {node_id}: {self.end_offset} is followed by {batch}")
+                raise InvariantError(
+                    f"{self.name}: a gap in the log of {node_id}: {self.end_offset} is followed by {batch}"
+                )
             if self.batches and batch.epoch < self.batches[-1].epoch:
                 raise InvariantError(f"{self.name}: epochs fall: {self.batches[-1]} is followed by {batch}")
             expected = self.next_sequence.get(batch.producer_id, 0)

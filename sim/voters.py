@@ -55,9 +55,7 @@ class Ledger:
     def elected(self, node_id: int, epoch: int, told_offset: int) -> None:
         """A voter may decide in an epoch."""
         if self.elected_in_epoch.setdefault(epoch, node_id) != node_id:
-            raise InvariantError(
-                f"epoch {epoch} has two controllers: {self.elected_in_epoch[epoch]} and {node_id}"
-            )
+            raise InvariantError(f"epoch {epoch} has two controllers: {self.elected_in_epoch[epoch]} and {node_id}")
         if told_offset < self.acknowledged_end:
             raise InvariantError(
                 f"voter {node_id} is elected in epoch {epoch} and knows offsets up to {told_offset}, "
