@@ -37,6 +37,8 @@ DISK_MB = 512
 # How long replicas may take to be in sync again, and transactions to end, after everything is mended.
 RECOVERY_S = 60.0
 STABLE_S = 60.0
+# A client that hangs is replaced within this time, too.
+PROGRESS_S = 120.0
 CALM_S = 1.0
 
 # Everything is read again from the beginning after so many rounds, and at the end.
@@ -216,7 +218,7 @@ class Run:
         stable = check.wait_stable(cluster, {key: ends[key] for key in transactional}, STABLE_S)
         plain_ends = {key: ends[key] for key in plain}
         for group in (COPIERS, READERS):
-            check.wait_committed(cluster, group, {key.partition: end for key, end in plain_ends.items()}, STABLE_S)
+            check.wait_committed(cluster, group, {key.partition: end for key, end in plain_ends.items()}, PROGRESS_S)
         if reread:
             self._positions.clear()
             self._positions_committed.clear()
@@ -248,7 +250,9 @@ class Run:
         print(f"transactions: {', '.join(f'{count} {end}' for end, count in sorted(self._ends.items()))}; all whole")
         print(f"copied exactly once: {self._copied}; offsets kept; {self._replica_bytes} bytes of replicas compared")
         fatal = sum(len(producer.fatal) for producer in self._producers)
-        print(f"fatal errors of producers: {fatal}; restarts of the copier: {self._copier.restarts}\n")
+        print(
+            f"fatal errors of producers: {fatal}; restarts of the copier: {self._copier.restarts}, hangs of its client: {self._copier.hangs}\n"
+        )
         by_fault: dict[str, list[Round]] = {}
         for one in self._rounds:
             by_fault.setdefault(one.fault, []).append(one)

@@ -18,6 +18,8 @@ from chaos.workload import CLIENT, PADDING, Worker
 PAUSE_S = 0.05
 TIMEOUT_S = 30.0
 TRANSACTION_TIMEOUT_MS = 20_000
+# Every call to the transactional producer has its timeout, so this long nothing is waited for.
+HANG_S = 40.0
 
 COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"
 
@@ -110,15 +112,22 @@ class TransactionalWriter(Worker):
 
 
 class Copier(Worker):
-    """Copies a topic to another with as many partitions, each batch in a transaction with the offsets that it covers."""
+    """Copies a topic to another with as many partitions, each batch in a transaction with the offsets that it covers.
+
+    librdkafka 2.16 can wait for ever in send_offsets_to_transaction: when the group's coordinator was away from the metadata for a moment it keeps
+    asking a broker handle that it has given up. So each incarnation is a thread of its own, which is left behind when it hangs; the next one has the
+    same transactional id and fences it.
+    """
 
     def __init__(self, name: str, bootstrap: str, source: str, target: str) -> None:
         super().__init__(name)
         self._servers = bootstrap
         self._source = source
         self._target = target
+        self._beat = 0.0
         self.copied = 0
         self.restarts = 0
+        self.hangs = 0
 
     def work(self) -> None:
         """Copy until told to stop, from where the last transaction ended after each failure."""
@@ -136,18 +145,28 @@ class Copier(Worker):
                     "error_cb": lambda error: None,
                 }
             )
-            try:
-                self._copy(consumer)
-            except KafkaException:
-                self.restarts += 1
-            finally:
-                consumer.close()
+            self._beat = time.monotonic()
+            incarnation = threading.Thread(target=self._incarnation, args=(consumer,), daemon=True)
+            incarnation.start()
+            while incarnation.is_alive() and time.monotonic() - self._beat < HANG_S:
+                incarnation.join(0.1)
+            if incarnation.is_alive():
+                self.hangs += 1
+            consumer.close()
+
+    def _incarnation(self, consumer: Consumer) -> None:
+        try:
+            self._copy(consumer)
+        except (KafkaException, RuntimeError):
+            # A RuntimeError says that the consumer was closed by whoever thought that this thread hangs.
+            self.restarts += 1
 
     def _copy(self, consumer: Consumer) -> None:
         producer = transactional_producer(self._servers, self.name)
         producer.init_transactions(TIMEOUT_S)
         consumer.subscribe([self._source])
         while not self.stopping.is_set():
+            self._beat = time.monotonic()
             messages = [one for one in consumer.consume(200, 0.2) if one.error() is None]
             if messages:
                 self._commit(consumer, producer, messages)
