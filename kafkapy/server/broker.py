@@ -281,6 +281,8 @@ class Broker:
             self.waiting.expire_all()
             await self.server.stop()
             # No log may change, nor any thread use its files, while they are closed in a thread.
+            if is_broker:
+                self.replica_manager.stop()
             self._chores.cancel()
             if self._cleaner is not None:
                 await self._cleaner.stop()

@@ -40,6 +40,13 @@ class ReplicaFetchers:
         self._started = True
         self.pump()
 
+    def stop(self) -> None:
+        """The logs are about to be closed: nothing is copied any more."""
+        self._started = False
+        for fetcher in self._fetchers.values():
+            fetcher.close()
+        self._fetchers.clear()
+
     def follow(self, partition: Partition) -> None:
         """Copy a partition from the leader that it names, and from no other. `pump` makes it happen."""
         config = self.broker.config

@@ -187,6 +187,11 @@ class ReplicaManager:
             broker.wake(partition)
         broker.deleter.delete_later(paths, broker.config.log_segment_delete_delay_ms)
 
+    def stop(self) -> None:
+        """The logs are about to be closed."""
+        if self._fetchers is not None:
+            self._fetchers.stop()
+
     # ---- configuration
 
     def _config_of(self, topic: str) -> LogConfig:

@@ -11,6 +11,12 @@ import pytest
 
 from kafkapy.errors import ErrorCode
 from kafkapy.log.partition import Partition
+from kafkapy.types import TopicPartition
+from kafkapy.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from kafkapy.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -179,3 +185,20 @@ def test_new_leader_has_what_was_acknowledged(cluster: Cluster) -> None:
     assert cluster.call(lambda: ends(cluster, "inherited", 3)) == (3, 3)
     cluster.start(2)
     cluster.wait_for(lambda: ends(cluster, "inherited", 2)[0] == 3)
+
+
+def test_moved_replica_is_copied_to_its_new_broker_and_deleted_from_the_old(cluster: Cluster) -> None:
+    """A reassignment ends when the new replica is in sync; what it replaces is stopped and its folder goes."""
+    create(cluster, "moved", 1, 2)
+    assert not code_of(send(cluster, 1, "moved", b"a", b"b"))
+    partition = ReassignablePartition(partition_index=0, replicas=[1, 3])
+    request = AlterPartitionReassignmentsRequest(
+        topics=[ReassignableTopic(name="moved", partitions=[partition])], timeout_ms=10_000
+    )
+    with cluster.connected(1) as wire:
+        assert not wire.request(request, 0).responses[0].partitions[0].error_code
+    cluster.wait_for(lambda: replica(cluster, 3, "moved") is not None and ends(cluster, "moved", 3)[0] == 2)
+    cluster.wait_for(lambda: sorted(here(cluster, 1, "moved").isr) == [1, 3])
+    cluster.wait_for(lambda: replica(cluster, 2, "moved") is None)
+    assert not cluster.call(lambda: cluster.node(2).logs.contains(TopicPartition("moved", 0)))
+    assert not code_of(send(cluster, 1, "moved", b"c"))
