@@ -53,7 +53,9 @@ def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | Wa
         topic = asked_topic.topic_id if by_id else asked_topic.topic
         for asked in asked_topic.partitions:
             _take_position(context, session, (topic, asked.partition), asked, broker_epoch)
-    response = fetch.attempt(final=request.max_wait_ms <= 0 or not session.positions)
+    # Nobody would end the watch of a session that is not kept, if its connection broke while it waits.
+    final = request.max_wait_ms <= 0 or not session.positions or session.id == INVALID_SESSION_ID
+    response = fetch.attempt(final)
     if response is not None:
         return response
     return Wait((session,), context.now_ms + request.max_wait_ms, fetch.attempt)
