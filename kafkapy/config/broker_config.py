@@ -35,7 +35,8 @@ SINGLE_NODE_DEFAULTS: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
 }
 
-# What a node of a cluster is given in the same way: a broker that hangs is missed after three seconds instead of nine. A killed one is noticed at once.
+# What a node of a cluster is given in the same way: a broker that hangs is missed after three seconds instead of nine. A killed one is
+# noticed at once.
 CLUSTER_DEFAULTS: Mapping[str, str] = {
     "broker.heartbeat.interval.ms": "500",
     "broker.session.timeout.ms": "3000",
