@@ -130,7 +130,10 @@ def one_line(error: BaseException) -> str:
     text = ""
     with contextlib.suppress(Exception):
         while java is not None:
-            text = f"{java.getClass().getSimpleName()}: {java.getMessage()}" if java.getMessage() else text
+            said = java.getMessage()
+            if said:
+                # Spark's own messages begin with their [ERROR_CLASS]; others mean little without their kind.
+                text = said if said.startswith("[") else f"{java.getClass().getSimpleName()}: {said}"
             java = java.getCause()
     text = text or str(error)
     python = re.findall(r"^(?:[\w.]+\.)?(?:LogFolderError|JobError): (.*)$", f"{text}\n{error}", re.MULTILINE)

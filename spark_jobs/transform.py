@@ -13,7 +13,7 @@ from spark_jobs.session import client_options, kafka_options, master_option, ses
 from spark_jobs.storage import Storage
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 _AS_THEY_ARE = ("key", "headers")
 
@@ -38,11 +38,17 @@ def query_of(sql: str | None, select: str | None, where: str | None) -> str:
 def as_records(rows: DataFrame, topic: str) -> DataFrame:
     """The result of a query as records: its `key`, `value` and `headers` if it has them, else all other columns as one JSON value."""
     others = [name for name in rows.columns if name not in _AS_THEY_ARE]
-    value = F.col("value").cast("binary") if "value" in rows.columns else F.to_json(F.struct(*others)).cast("binary")
-    key = F.col("key").cast("binary") if "key" in rows.columns else F.lit(None).cast("binary")
+    value = in_bytes(rows, "value") if "value" in rows.columns else F.to_json(F.struct(*others)).cast("binary")
+    key = in_bytes(rows, "key") if "key" in rows.columns else F.lit(None).cast("binary")
     kind = "array<struct<key: string, value: binary>>"
     headers = F.col("headers").cast(kind) if "headers" in rows.columns else F.lit(None).cast(kind)
     return rows.select(key.alias("key"), value.alias("value"), headers.alias("headers"), F.lit(topic).alias("topic"))
+
+
+def in_bytes(rows: DataFrame, name: str) -> Column:
+    """Bytes as they are, anything else as text."""
+    is_bytes = dict(rows.dtypes)[name] == "binary"
+    return F.col(name) if is_bytes else F.col(name).cast("string").cast("binary")
 
 
 def transformed(

@@ -172,7 +172,7 @@ def run_until(world: World, command: list[str], reached: Any, kill: bool) -> Non
     process = subprocess.Popen(
         words, env=env, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True, text=True
     )
-    deadline = time.monotonic() + 2 * WAIT_S
+    deadline = time.monotonic() + 5 * WAIT_S
     try:
         while kill and process.poll() is None and not reached() and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -446,7 +446,7 @@ def check_commands_of_kafkapy(world: World) -> None:
         (["archive", "nope", "--to", uri], 1),
     ):
         command = [sys.executable, "-m", "kafkapy", "-b", world.bootstrap, *words, "--master", "local[1]"]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=2 * WAIT_S)
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=5 * WAIT_S)
         assert done.returncode == code, done.stderr[-2000:]
     assert "error: no topic nope" in done.stderr and "Traceback" not in done.stderr
     exactly(world, topic, uri)

@@ -30,7 +30,7 @@ REQUIREMENTS = (
     "click",
 )
 START_TIMEOUT_S = 120
-CHECK_TIMEOUT_S = 150
+CHECK_TIMEOUT_S = 450
 
 
 class Driver:
