@@ -57,7 +57,7 @@ def test_as_many_in_sync_as_there_are_copies_stops_writes_with_the_first_death(c
     first = write(cluster.bootstrap, "strict", range(50))
     victim = followers(cluster, "strict")[0]
     cluster.kill(victim)
-    second = write(cluster.bootstrap, "strict", range(50, 60), timeout_ms=4000, retries=0)
+    second = write(cluster.bootstrap, "strict", range(50, 60), timeout_ms=2500, retries=0)
     assert first.acked == list(range(50)) and not second.acked
     # The first may have been written while the dead node still counted: it is not acknowledged, and may be there.
     assert {error.code() for error in second.errors.values()} <= {
@@ -66,7 +66,7 @@ def test_as_many_in_sync_as_there_are_copies_stops_writes_with_the_first_death(c
         KafkaError._MSG_TIMED_OUT,
         KafkaError.REQUEST_TIMED_OUT,
     }
-    third = write(cluster.bootstrap, "strict", range(60, 70), timeout_ms=4000, retries=0)
+    third = write(cluster.bootstrap, "strict", range(60, 70), timeout_ms=2500, retries=0)
     assert {error.code() for error in third.errors.values()} == {KafkaError.NOT_ENOUGH_REPLICAS}
     assert read_all(cluster.bootstrap, "strict")[:50] == list(range(50))
     cluster.start(victim)
