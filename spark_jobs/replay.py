@@ -80,11 +80,13 @@ def selected(rows: DataFrame, condition: Mapping[str, Any]) -> DataFrame:
     if condition.get("key") is not None:
         rows = rows.where(F.col("key").cast("string").rlike(condition["key"]))
     for name, value in condition.get("headers", ()):
-        one = F.lit(name), F.lit(value)
-        rows = rows.where(
-            F.exists("headers", lambda h, one=one: (h["key"] == one[0]) & (h["value"].cast("string") == one[1]))
-        )
+        rows = rows.where(has_header(name, value))
     return rows
+
+
+def has_header(name: str, value: str) -> Column:
+    """Whether a record has a header of that name whose value, as text, is this."""
+    return F.exists("headers", lambda h: (h["key"] == name) & (h["value"].cast("string") == value))
 
 
 def not_arrived(rows: DataFrame, arrived: DataFrame, topic: str) -> DataFrame:
