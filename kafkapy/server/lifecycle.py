@@ -213,7 +213,7 @@ class Lifecycle:
     def _explain(self, code: ErrorCode) -> str:
         broker = self._broker
         if code is ErrorCode.REQUEST_TIMED_OUT:
-            return "no controller has answered yet"
+            return f"no active controller has answered yet; a majority of {self._controllers()} has to run"
         if code is ErrorCode.INCONSISTENT_CLUSTER_ID:
             return (
                 f"the controllers belong to another cluster than {broker.cluster_id}, which this node's data folders "
@@ -223,11 +223,16 @@ class Lifecycle:
             return f"another process with node.id {broker.config.node_id} is alive: give each node an id of its own"
         return f"the controller refuses the registration: {code.name}: {code.explanation}"
 
+    def _controllers(self) -> str:
+        config = self._broker.config
+        if config.controller_quorum_voters:
+            return ", ".join(f"{one}@{host}:{port}" for one, (host, port) in config.controller_quorum_voters.items())
+        return ", ".join(f"{host}:{port}" for host, port in config.controller_quorum_bootstrap_servers)
+
     def _say(self, code: ErrorCode, failure: str) -> None:
         """Log a failure, the same one only now and then."""
         now = trio.current_time()
-        silence_s = SAY_AGAIN_S if code in self._said else 0.0
-        if code is ErrorCode.REQUEST_TIMED_OUT or now - self._said.get(code, -SAY_AGAIN_S) >= silence_s:
+        if code not in self._said or now - self._said[code] >= SAY_AGAIN_S:
             self._said[code] = now
             log.warning("%s", failure)
 
