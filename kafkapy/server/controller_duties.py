@@ -70,7 +70,9 @@ class ControllerDuties:
             self._scope = None
 
     def heard(self, broker_id: int, connection: Any) -> None:
-        """A heartbeat has come over this connection."""
+        """A heartbeat has come over this connection. What it says is checked later, so only ids that there are are remembered."""
+        if broker_id not in self._broker.controller.image.brokers:
+            return
         self._by_connection[connection] = broker_id
         self._heard[broker_id] = trio.current_time()
 
