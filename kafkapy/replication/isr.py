@@ -40,6 +40,8 @@ RETRY_MS_MAX = 1000
 REFUSED_MS = 500
 PARTITIONS_PER_REQUEST_MAX = 2000
 NO_LAG_LIMIT = -1
+# A line of the log names so many partitions; a broker that comes back joins thousands at once.
+NAMED_IN_LOG_MAX = 3
 
 # The controller knows something about the partition that we don't yet. The metadata will bring it; until then our proposal may have been
 # accepted, by an answer that was lost, and keeps holding the high watermark.
@@ -129,6 +131,7 @@ class IsrTracker:
 
         And for those that have caught up when they could not be asked for: a follower of an idle partition says where it is only once.
         """
+        behind: dict[str, list[Partition]] = {}
         for partition in list(self._suspects):
             if self._is_complete(partition):
                 del self._suspects[partition]
@@ -145,15 +148,15 @@ class IsrTracker:
                 continue
             late = self._late(partition, now_ms)
             if late:
-                log.warning(
-                    "%s: %s left behind, out of the replicas in sync %s", partition.topic_partition, late, partition.isr
-                )
+                behind.setdefault(", ".join(map(str, late)), []).append(partition)
                 self._propose(partition, tuple(node for node in partition.isr if node not in late))
+        for brokers, partitions in behind.items():
+            log.warning("broker %s is behind and shall leave the replicas in sync of %s", brokers, _named(partitions))
         if self._proposals:
             self._kick()
 
     def _take_in(self, partition: Partition, joining: list[int]) -> None:
-        log.info("%s: %s caught up and shall join the replicas in sync", partition.topic_partition, joining)
+        log.debug("%s: %s caught up and shall join the replicas in sync", partition.topic_partition, joining)
         self._propose(partition, (*partition.isr, *joining))
 
     def _late(self, partition: Partition, now_ms: int) -> list[int]:
@@ -261,22 +264,25 @@ class IsrTracker:
             return
         self._retry_ms = RETRY_MS_MIN
         self._retry_at_ms = 0
+        changed: dict[str, list[Partition]] = {}
         for topic in response.topics:
             for answer in topic.partitions:
                 asked = sent.pop((topic.topic_id, answer.partition_index), None)
-                if asked is not None:
-                    self._take(*asked, answer, now_ms)
+                if asked is not None and self._take(*asked, answer, now_ms):
+                    changed.setdefault(", ".join(map(str, sorted(answer.isr))), []).append(asked[0])
+        for brokers, partitions in changed.items():
+            log.info("in sync are now the brokers %s in %s", brokers, _named(partitions))
         if sent:  # A controller that leaves out what it was asked is asked again.
             self._retry_at_ms = now_ms + RETRY_MS_MAX
 
-    def _take(self, partition: Partition, proposal: Proposal, answer: ResponsePartition, now_ms: int) -> None:
-        """One partition's answer."""
+    def _take(self, partition: Partition, proposal: Proposal, answer: ResponsePartition, now_ms: int) -> bool:
+        """One partition's answer; whether its replicas in sync are others now."""
         if self._proposals.get(partition) is not proposal:
-            return
+            return False
         del self._proposals[partition]
         code = answer.error_code
         if not partition.is_leader or partition.leader_epoch != proposal.leader_epoch:
-            return
+            return False
         if code:
             log.info("%s: the controller refused %s: %s", partition.topic_partition, proposal.isr, ErrorCode(code).name)
             self._suspects[partition] = None
@@ -284,7 +290,16 @@ class IsrTracker:
             if code not in _WAIT_FOR_METADATA and partition.partition_epoch == proposal.partition_epoch:
                 partition.proposed_isr = ()
                 partition.raise_high_watermark()
-        elif answer.leader_epoch == partition.leader_epoch:
-            self._suspects[partition] = None
-            log.info("%s: the replicas in sync are %s", partition.topic_partition, answer.isr)
-            partition.change_isr(answer.isr, answer.partition_epoch)
+            return False
+        if answer.leader_epoch != partition.leader_epoch:
+            return False
+        self._suspects[partition] = None
+        partition.change_isr(answer.isr, answer.partition_epoch)
+        return True
+
+
+def _named(partitions: list[Partition]) -> str:
+    """The partitions for a line of the log: a few by name, more by their number."""
+    names = ", ".join(str(partition.topic_partition) for partition in partitions[:NAMED_IN_LOG_MAX])
+    more = len(partitions) - NAMED_IN_LOG_MAX
+    return f"{names} and {more} partitions more" if more > 0 else names
