@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
 
 from kafkapy.errors import ErrorCode
 from kafkapy.raft.delta import MetadataDelta
-from kafkapy.raft.image import MetadataImage
+from kafkapy.raft.image import BROKER, BROKER_LOGGER, MetadataImage
 from kafkapy.server.lifecycle import Lifecycle
 from kafkapy.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kafkapy.wire.messages.delete_topics import DeleteTopicsRequest
+from kafkapy.wire.messages.describe_quorum import DescribeQuorumRequest, RequestPartition, RequestTopic
+from kafkapy.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from kafkapy.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.support.cluster import Cluster
 
@@ -209,3 +216,45 @@ def test_a_cluster_of_one_that_names_its_controller_keeps_its_leaderships(tmp_pa
         cluster.start(1)
         after = cluster.call(lambda: cluster.node(1).image.topics.get("t"))
         assert after is not None and [one.leader for one in after.partitions] == [1, 1, 1]
+
+
+def test_loggers_change_where_they_are_and_the_rest_where_it_is_decided(tmp_path: Path) -> None:
+    """One request for both, to a broker that is not the controller: each part takes effect, and both are answered."""
+    with Cluster(tmp_path) as cluster:
+        node = next(one for one in cluster.broker_ids if one != cluster.controller())
+        level = AlterableConfig(name="kafkapy.peers", value="WARN")
+        retention = AlterableConfig(name="log.retention.ms", value="777000")
+        request = IncrementalAlterConfigsRequest(
+            resources=[
+                AlterConfigsResource(resource_type=BROKER_LOGGER, resource_name=str(node), configs=[level]),
+                AlterConfigsResource(resource_type=BROKER, resource_name="", configs=[retention]),
+            ]
+        )
+        before = logging.getLogger("kafkapy.peers").level
+        try:
+            with cluster.connected(node) as wire:
+                answer = wire.request(request, 1)
+            assert logging.getLogger("kafkapy.peers").level == logging.WARNING
+        finally:
+            logging.getLogger("kafkapy.peers").setLevel(before)
+        assert sorted((one.resource_type, one.error_code) for one in answer.responses) == [
+            (BROKER, 0),
+            (BROKER_LOGGER, 0),
+        ]
+        for one in cluster.broker_ids:
+            cluster.wait_for(lambda one=one: cluster.node(one).config.log_retention_ms == 777_000)  # type: ignore[misc]
+
+
+def test_any_broker_tells_of_the_quorum(tmp_path: Path) -> None:
+    """A broker that doesn't lead it asks the one that does."""
+    asked = [RequestTopic(topic_name="__cluster_metadata", partitions=[RequestPartition(partition_index=0)])]
+    with Cluster(tmp_path) as cluster:
+        leader = cluster.controller()
+        for node in cluster.broker_ids:
+            with cluster.connected(node) as wire:
+                answer = wire.request(DescribeQuorumRequest(topics=asked), 2)
+            partition = answer.topics[0].partitions[0]
+            assert (partition.leader_id, sorted(one.replica_id for one in partition.current_voters)) == (
+                leader,
+                [1, 2, 3],
+            )
