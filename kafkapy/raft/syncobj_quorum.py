@@ -4,7 +4,7 @@ What pysyncobj is used for and what is replaced in it stands in `syncobj_seams.p
 sync, sleep. With one voter a proposal is written, synced and committed within two ticks that follow each other at once. With several the leader syncs
 while its message is on the way to the followers, so a commit takes about one sync and one round trip. All proposals that come in while one is being
 synced go into one entry, so they share the next sync. What comes out is queued and drained on the loop's thread in log order, one `run_on_loop` for
-many batches; messages to other voters go the same way, since the loop has the sockets (server/voter_links.py).
+many batches. Messages to other voters are sent from here, so that a leader is heard while its loop is busy; what they say comes through the loop.
 
 Never used: @replicated, setCodeVersion, forwarded commands, readonly nodes, utility verbs, membership changes: each has a way to lose or to repeat
 a change. Feature levels and membership are records.
@@ -60,10 +60,11 @@ ENTRY_BYTES = 256 * 1024
 SINGLE_VOTER_TIMING = {"appendEntriesPeriod": 0.002, "raftMinTimeout": 0.0065, "raftMaxTimeout": 0.007}
 NEVER_S = 1e9
 OFFSETS_KEPT = 1000
+LOOK_TURNS = 3
 # The core's own election timeouts are not used with several voters: see voter_elections.py.
 VOTERS_TIMING = {
     "appendEntriesPeriod": 0.2,
-    "leaderFallbackTimeout": 1.2,
+    "leaderFallbackTimeout": 4.0,
     "raftMinTimeout": NEVER_S,
     "raftMaxTimeout": 2 * NEVER_S,
     "connectionTimeout": 2 * NEVER_S,
@@ -88,7 +89,7 @@ class VoterNetwork(Protocol):
         """The journal is there: from now on others may be talked to."""
 
     def send(self, node_id: int, payload: bytes) -> None:
-        """Send a message; without a link it is dropped."""
+        """Send a message; without a link it is dropped. On the quorum's thread."""
 
     def backlog_bytes(self, node_id: int) -> int:
         """How much of what was sent waits for a slow peer. On any thread."""
@@ -134,7 +135,6 @@ class SyncObjQuorum:
         # Shared by the two threads; every one of these operations is atomic.
         self._pending: deque[Ticket] = deque()
         self._inbox: deque[Callable[[], None]] = deque()
-        self._outbox: deque[tuple[int, bytes]] = deque()
         self._deliveries: deque[Callable[[], None]] = deque()
         self._drain_is_due = False
         self._awake = False
@@ -237,10 +237,6 @@ class SyncObjQuorum:
 
     def _drain(self) -> None:
         self._drain_is_due = False
-        while self._outbox:
-            node_id, payload = self._outbox.popleft()
-            assert self.network is not None
-            self.network.send(node_id, payload)
         while self._deliveries:
             self._deliveries.popleft()()
 
@@ -356,7 +352,7 @@ class SyncObjQuorum:
 
         assert self.network is not None, "several voters need links"
         dice = self._dice or random
-        self._elections = Elections(self._raft, self._deliver, self.other_voters, self._clock, dice)
+        self._elections = Elections(self._raft, self._deliver, self.other_voters, self._clock, dice, self._look)
         self._elections.standing = Standing.MEMBER if self._is_member_at_start else Standing.NEWCOMER
         self._tell(self.network.opened)
 
@@ -469,20 +465,24 @@ class SyncObjQuorum:
 
     def _tell(self, delivery: Callable[[], None]) -> None:
         self._deliveries.append(delivery)
-        self._drain_soon()
-
-    def _drain_soon(self) -> None:
         if not self._drain_is_due:
             self._drain_is_due = True
             self._run_on_loop(self._drain)
+
+    def _look(self, turns: int = LOOK_TURNS) -> None:
+        """Let the loop take some turns, in which it reads its sockets, then go on with the elections."""
+        if turns:
+            self._run_on_loop(lambda: self._look(turns - 1))
+        else:
+            self._hear(lambda: self._elections.looked())
 
     # The other voters, on the quorum's thread.
 
     def _deliver(self, node_id: int, message: Message) -> None:
         if message["type"] == "response_vote":
             self._elections.voted()
-        self._outbox.append((node_id, self._encode(message)))
-        self._drain_soon()
+        assert self.network is not None
+        self.network.send(node_id, self._encode(message))
 
     def _on_link_up(self, node_id: int, is_member: bool) -> None:
         self._elections.link_up(node_id, is_member)

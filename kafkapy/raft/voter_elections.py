@@ -5,7 +5,7 @@ that was cut off, or hears nothing, or is started anew cannot throw over a leade
 the term would be new to it, and the other's log is not behind its own. So it costs nothing to ask early:
 
     the leader's connection broke, or its host says that nobody listens there      ask within LEADER_LOST_S
-    nothing was heard from the leader, though the connection stands                after LEADER_SILENT_S
+    nothing was heard from the leader, though the connection stands                after LEADER_SILENT_S, and a look at what has come
     there is no leader, or the others did not want this one                        again after RETRY_S
 
 A voter that is no member yet (voter_identity.py) neither asks nor answers nor votes, and its word does not count with others; one that is joining
@@ -21,7 +21,7 @@ from kafkapy.raft.syncobj_seams import CANDIDATE, LEADER, Dice
 from kafkapy.raft.voter_session import Standing
 
 LEADER_LOST_S = (0.02, 0.1)
-LEADER_SILENT_S = (0.8, 1.2)
+LEADER_SILENT_S = (1.0, 1.4)
 RETRY_S = (0.05, 0.15)
 VOTES_DUE_S = (0.2, 0.5)
 
@@ -36,7 +36,9 @@ class Elections:
         others: tuple[int, ...],
         clock: Callable[[], float],
         dice: Dice,
+        look: Callable[[], None],
     ) -> None:
+        """`look` has the loop read what has come and then calls `looked`: a loop that was busy is no sign of a leader that is silent."""
         self.standing = Standing.MEMBER
         self.links: set[int] = set()
         self.learners: set[int] = set()
@@ -45,6 +47,8 @@ class Elections:
         self._others = others
         self._clock = clock
         self._dice = dice
+        self._look = look
+        self._has_looked = False
         self._heard_at = float("-inf")
         self._asked_term = 0
         self._yes: set[int] = set()
@@ -85,8 +89,15 @@ class Elections:
 
     def heard_leader(self) -> None:
         """The leader of this term has sent something."""
+        self._has_looked = False
         self._heard_at = self._clock()
         self.deadline = self._heard_at + self._between(LEADER_SILENT_S)
+
+    def looked(self) -> None:
+        """Everything that had come has been read."""
+        if self._clock() - self._heard_at >= LEADER_SILENT_S[0]:
+            self._has_looked = True
+            self.deadline = self._clock()
 
     def voted(self) -> None:
         """Our vote is on its way to a candidate, who gets time to win."""
@@ -117,6 +128,10 @@ class Elections:
             return
         if self._voter.state == LEADER or self.standing is not Standing.MEMBER:
             self.deadline = self._clock() + self._between(LEADER_SILENT_S)
+            return
+        if self.leader_id >= 0 and not self._has_looked:
+            self.deadline = self._clock() + self._between(LEADER_SILENT_S)
+            self._look()
             return
         self.deadline = self._clock() + self._between(RETRY_S)
         self._yes.clear()

@@ -16,7 +16,10 @@ import ipaddress
 import logging
 import os
 import socket
+import threading
+import time
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -38,9 +41,10 @@ from kafkapy.raft.voter_session import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from kafkapy.config.broker_config import BrokerConfig
+    from kafkapy.raft.quorum import RunOnLoop
 
 log = logging.getLogger("kafkapy.quorum")
 
@@ -66,25 +70,38 @@ STANDINGS = {
 
 
 class Link:
-    """One connection between two voters."""
+    """One connection between two voters. The quorum's thread sends on it, so a leader is heard while its loop is busy; the rest is the loop's."""
 
-    def __init__(self, sock: socket.socket, session: Session, where: str) -> None:
+    def __init__(self, sock: socket.socket, session: Session, where: str, run_on_loop: RunOnLoop) -> None:
         self.sock = sock
         self.session = session
         self.where = where
-        self.heard_at = self.said_at = trio.current_time()
+        self.heard_at = self.said_at = time.monotonic()
         self.backlog_bytes = 0
+        self.is_closed = False
         self.scope = trio.CancelScope()
         self.scope_of_drain = trio.CancelScope()
-        self.is_closed = False
+        self._run_on_loop = run_on_loop
+        self._lock = threading.Lock()
         self._backlog: deque[memoryview] = deque()
         self._backlog_grew = trio.Event()
 
-    def send(self, frame: bytes | bytearray) -> None:
-        """Send now, as far as the socket takes it; the rest is left to `drain`."""
-        if self.is_closed:
-            return
-        self.said_at = trio.current_time()
+    def send(self, payload: bytes) -> None:
+        """Send a message. On any thread."""
+        with self._lock:
+            if not self.is_closed:
+                self._send(self.session.seal(payload))
+
+    def greet(self) -> None:
+        """Send what the handshake has to say."""
+        with self._lock:
+            outgoing, self.session.outgoing = self.session.outgoing, bytearray()
+            if outgoing and not self.is_closed:
+                self._send(outgoing)
+
+    def _send(self, frame: bytes | bytearray) -> None:
+        """Send now, as far as the socket takes it; the rest is left to `drain`. With the lock."""
+        self.said_at = time.monotonic()
         sent = 0
         if not self._backlog:
             try:
@@ -93,17 +110,22 @@ class Link:
                 sent = 0
             except OSError as error:
                 log.debug("voter link to %s lost: %s", self.where, error)
-                self.close()
+                self.is_closed = True
+                self._run_on_loop(self.scope.cancel)
                 return
             if sent == len(frame):
                 return
         rest = memoryview(frame)[sent:]
         self._backlog.append(rest)
         self.backlog_bytes += len(rest)
-        self._backlog_grew.set()
+        self._run_on_loop(self._wake_drain)
         if self.backlog_bytes > BACKLOG_BYTES_MAX:
             log.warning("voter %s takes nothing; its link is made anew", self.where)
-            self.close()
+            self.is_closed = True
+            self._run_on_loop(self.scope.cancel)
+
+    def _wake_drain(self) -> None:
+        self._backlog_grew.set()
 
     async def drain(self) -> None:
         """Write the backlog out as the peer takes it."""
@@ -115,20 +137,27 @@ class Link:
                     await trio.lowlevel.wait_writable(self.sock)
                 except trio.ClosedResourceError:
                     return
-                piece = self._backlog[0]
-                try:
-                    sent = self.sock.send(piece)
-                except BlockingIOError:
-                    continue
-                except OSError as error:
-                    log.debug("voter link to %s lost: %s", self.where, error)
-                    self.close()
-                    return
-                self.backlog_bytes -= sent
-                if sent < len(piece):
-                    self._backlog[0] = piece[sent:]
-                else:
-                    self._backlog.popleft()
+                with self._lock:
+                    if not self._write_backlog():
+                        return
+
+    def _write_backlog(self) -> bool:
+        """Write once. False where the link is lost."""
+        piece = self._backlog[0]
+        try:
+            sent = self.sock.send(piece)
+        except BlockingIOError:
+            return True
+        except OSError as error:
+            log.debug("voter link to %s lost: %s", self.where, error)
+            self.close()
+            return False
+        self.backlog_bytes -= sent
+        if sent < len(piece):
+            self._backlog[0] = piece[sent:]
+        else:
+            self._backlog.popleft()
+        return True
 
     async def receive(self) -> bytes:
         """The next bytes; none at the end."""
@@ -151,6 +180,13 @@ class Link:
         """End it; its task cleans up."""
         self.is_closed = True
         self.scope.cancel()
+
+    def release(self) -> None:
+        """Let go of the socket, which nobody uses from now on."""
+        with self._lock:
+            self.is_closed = True
+            trio.lowlevel.notify_closing(self.sock)
+            self.sock.close()
 
 
 class Peer:
@@ -191,6 +227,7 @@ class VoterLinks:
         self._is_open = False
         self._strangers = 0
         self._refusals: dict[tuple[str, Refusal], float] = {}
+        self._token = trio.lowlevel.current_trio_token()
 
     # What the quorum asks for.
 
@@ -213,7 +250,7 @@ class VoterLinks:
         """See VoterNetwork."""
         link = self._peers[node_id].link
         if link is not None:
-            link.send(link.session.seal(payload))
+            link.send(payload)
 
     def backlog_bytes(self, node_id: int) -> int:
         """See VoterNetwork."""
@@ -246,7 +283,11 @@ class VoterLinks:
 
     async def _answer(self, sock: socket.socket, received: bytes, where: str) -> None:
         session = Session(self._own_now, self._key, os.urandom(NONCE_BYTES), self._judge)
-        await self._serve(Link(sock, session, where), received)
+        await self._serve(Link(sock, session, where, self._run_on_loop), received)
+
+    def _run_on_loop(self, callback: Callable[[], None]) -> None:
+        with suppress(trio.RunFinishedError):  # The loop has ended, and its links with it.
+            self._token.run_sync_soon(callback)
 
     # Calling.
 
@@ -272,7 +313,7 @@ class VoterLinks:
             sock.close()  # It is there, and will call us.
             return
         session = Session(self._own_now, self._key, os.urandom(NONCE_BYTES), self._judge, peer.node_id)
-        await self._serve(Link(sock, session, peer.where), b"")
+        await self._serve(Link(sock, session, peer.where, self._run_on_loop), b"")
 
     async def _connect(self, peer: Peer) -> socket.socket | None:
         """A connection to its listener, or None; either way it is known afterwards whether anybody is there."""
@@ -324,11 +365,9 @@ class VoterLinks:
         except OSError as error:
             log.debug("voter link to %s lost: %s", link.where, error)
         finally:
-            link.is_closed = True
+            link.release()
             if peer is not None:
                 self._end(link, peer)
-            trio.lowlevel.notify_closing(link.sock)
-            link.sock.close()
 
     async def _greet(self, link: Link, data: bytes) -> list[bytes] | None:
         """The handshake. Returns what the peer has said right behind it, or None where it hasn't come to an end."""
@@ -340,9 +379,7 @@ class VoterLinks:
                     try:
                         payloads = session.feed(data)
                     finally:
-                        if session.outgoing:
-                            link.send(session.outgoing)
-                            session.outgoing = bytearray()
+                        link.greet()
                     if session.established:
                         return payloads
                     data = await link.receive()
@@ -355,7 +392,7 @@ class VoterLinks:
     async def _pass_on(self, link: Link, peer: Peer, payloads: list[bytes]) -> None:
         self._nursery.start_soon(self._drain, link)
         while True:
-            link.heard_at = trio.current_time()
+            link.heard_at = time.monotonic()
             for payload in payloads:
                 if payload:
                     self.quorum.receive(peer.node_id, payload)
@@ -383,9 +420,9 @@ class VoterLinks:
         log.info("voter %s is connected", peer.where)
         if claims.voters != self._own.voters:
             log.warning("voter %s has other addresses: %s, here %s", peer.where, claims.voters, self._own.voters)
-        self.quorum.link_up(peer.node_id, claims.standing.counts)
         if self.identity.standing.counts and not link.session.own.standing.counts:
             self.send(peer.node_id, voter_messages.MEMBER_MESSAGE)
+        self.quorum.link_up(peer.node_id, claims.standing.counts)
         self._heard.add(peer.node_id)
         self._met_history = self._met_history or claims.has_history
         self._check_standing()
@@ -401,10 +438,10 @@ class VoterLinks:
 
     async def _watch(self) -> None:
         """Say something on links that are quiet, and give up those on which nothing is heard."""
-        looked_at = trio.current_time()
+        looked_at = time.monotonic()
         while True:
             await trio.sleep(PING_S)
-            now = trio.current_time()
+            now = time.monotonic()
             was_away = (
                 now - looked_at > SILENT_S / 2
             )  # This process stood still; what has come meanwhile is not read yet.
@@ -419,7 +456,7 @@ class VoterLinks:
                     log.warning("nothing was heard from voter %s for %.0f s", peer.where, SILENT_S)
                     link.close()
                 elif now - link.said_at > PING_S / 2:
-                    link.send(link.session.seal(b""))
+                    link.send(b"")
 
     # Who counts, and who is refused.
 
@@ -444,12 +481,15 @@ class VoterLinks:
                 self._become(Standing.MEMBER)
         elif len(self._heard) == len(self._peers) and (standing is Standing.NEWCOMER or self._has_caught_up):
             self._become(Standing.JOINING if self._met_history and not self._has_caught_up else Standing.MEMBER)
-            for node_id in self._peers:
-                self.send(node_id, voter_messages.MEMBER_MESSAGE)
 
     def _become(self, standing: Standing) -> None:
+        """Written down first, then told to the others, and then it is true: a vote must not come before the word that it counts."""
+        counted = self.identity.standing.counts
         self.identity.become(standing)
         log.info(STANDINGS[standing])
+        if not counted:
+            for node_id in self._peers:
+                self.send(node_id, voter_messages.MEMBER_MESSAGE)
         self.quorum.become(standing)
 
     @property

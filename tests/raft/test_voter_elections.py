@@ -53,9 +53,15 @@ class World:
         self.now_s = 100.0
         self.said: list[tuple[int, dict[str, Any]]] = []
         self.core = Core()
-        self.elections = Elections(
-            self.core, lambda to, what: self.said.append((to, what)), others, lambda: self.now_s, Middle()
-        )
+        self.looks = 0
+
+        def say(to: int, what: dict[str, Any]) -> None:
+            self.said.append((to, what))
+
+        def look() -> None:
+            self.looks += 1
+
+        self.elections = Elections(self.core, say, others, lambda: self.now_s, Middle(), look)
         for other in others:
             self.elections.link_up(other, is_member=True)
 
@@ -148,7 +154,21 @@ def test_a_silent_leader_is_asked_about_in_the_end() -> None:
     world = World()
     world.follow(2)
     world.after(LEADER_SILENT_S)
+    assert world.looks == 1 and not world.said
+    world.elections.looked()
+    world.elections.tick()
     assert len(world.said) == 2
+
+
+def test_a_leader_who_was_not_listened_to_is_not_silent() -> None:
+    """The loop was busy; what it reads then has come from the leader in time."""
+    world = World()
+    world.follow(2)
+    world.after(LEADER_SILENT_S)
+    world.elections.heard_leader()
+    world.elections.looked()
+    world.elections.tick()
+    assert world.looks == 1 and not world.said
 
 
 @pytest.mark.parametrize(
