@@ -31,6 +31,7 @@ from kafkapy.cli.framework import command
 @click.option(
     "-g", "--ignore-formatted", is_flag=True, help="Leave formatted folders as they are, and format the others."
 )
+@click.option("--join", is_flag=True, help="This controller is added to others that have a history already.")
 @click.option("--rejoin", is_flag=True, help="This controller has lost its disk, and comes back to the others.")
 def format_(
     config: str | None,
@@ -38,12 +39,14 @@ def format_(
     settings: tuple[str, ...],
     cluster_id: str | None,
     ignore_formatted: bool,
+    join: bool,
     rejoin: bool,
 ) -> None:
     """Format the data folders of a node.
 
     Prints the cluster id. A node formats new folders at its start, so this is for whoever wants to choose the id, or wants a controller
-    among several to vote at once: one that finds its folder new waits until it was in contact with all the others.
+    among several to vote at once: one that finds its folder new, or is formatted with --join, waits until it was in contact with all
+    the others.
 
     A controller that has lost its disk is refused by the others, since it may have forgotten what it had promised. Run this with
     --rejoin and start it again: it is sent everything first, and counts afterwards. All other controllers must be reachable meanwhile.
@@ -53,9 +56,8 @@ def format_(
     from kafkapy.server.formatting import format_folders
 
     options = {} if data_dir is None else {"log.dirs": data_dir}
-    done = format_folders(
-        load(config, settings, options).config, cluster_id, ignore_formatted=ignore_formatted, rejoin=rejoin
-    )
+    loaded = load(config, settings, options).config
+    done = format_folders(loaded, cluster_id, ignore_formatted=ignore_formatted, join=join, rejoin=rejoin)
     for path in done.formatted:
         note(f"formatted {path}")
     for path in done.already:

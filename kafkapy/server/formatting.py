@@ -14,7 +14,7 @@ from kafkapy.log.checkpoints import parse_uuid, read_meta_properties, write_meta
 from kafkapy.log.filesystem import storage_errors
 from kafkapy.log.manager import LogManager
 from kafkapy.raft.topic_names import CLUSTER_METADATA_TOPIC
-from kafkapy.raft.voter_identity import VoterIdentity
+from kafkapy.raft.voter_identity import VoterIdentity, note_unformatted
 from kafkapy.raft.voter_session import Standing
 from kafkapy.server.metadata_follower import new_cluster_id
 
@@ -31,7 +31,12 @@ class Formatted(NamedTuple):
 
 
 def format_folders(
-    config: BrokerConfig, cluster_id: str | None, *, ignore_formatted: bool = False, rejoin: bool = False
+    config: BrokerConfig,
+    cluster_id: str | None,
+    *,
+    ignore_formatted: bool = False,
+    join: bool = False,
+    rejoin: bool = False,
 ) -> Formatted:
     """Format the data folders of a node that doesn't run. Raises StartError, with one line that says what to do, and changes nothing then."""
     if cluster_id is not None:
@@ -54,6 +59,8 @@ def format_folders(
             chosen = cluster_id or (min(found) if found else new_cluster_id(config))
             if rejoin:
                 _mark_rejoining(config)
+            elif join:
+                note_unformatted(config.metadata_log_dir)
             fresh = [path for path in known if known[path] is None]
             for path in fresh:
                 write_meta_properties(fs, path, chosen, config.node_id, os.urandom(16))

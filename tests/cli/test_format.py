@@ -75,6 +75,12 @@ def test_rejoin_marks_a_controller_that_has_lost_its_disk(controller: Path, tmp_
     assert VoterIdentity(str(folder)).standing is Standing.REJOINING
 
 
+def test_join_makes_a_newcomer(controller: Path, tmp_path: Path) -> None:
+    """It has the cluster's id and still waits for the others, who have the history."""
+    assert run("format", "-c", str(controller), "-t", CLUSTER_ID, "--join").out == CLUSTER_ID + "\n"
+    assert VoterIdentity(str(tmp_path / "data" / "__cluster_metadata-0")).standing is Standing.NEWCOMER
+
+
 def test_rejoin_is_refused_where_nothing_is_lost(controller: Path, tmp_path: Path) -> None:
     """A member with its journal would only give up its vote."""
     folder = tmp_path / "data" / "__cluster_metadata-0"
