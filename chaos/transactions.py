@@ -10,7 +10,7 @@ import threading
 import time
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from chaos.ledger import Transaction
 from chaos.workload import CLIENT, PADDING, Worker
@@ -27,8 +27,13 @@ COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"
 ABORT_EVERY = 7
 
 
-def transactional_producer(bootstrap: str, transactional_id: str) -> Producer:
-    """A producer whose transactions are given up by the coordinator in seconds."""
+def transactional_producer(bootstrap: str, transactional_id: str, fatal: list[str]) -> Producer:
+    """A producer whose transactions are given up by the coordinator in seconds; what it calls fatal is added to the list."""
+
+    def on_error(error: KafkaError) -> None:
+        if error.fatal():
+            fatal.append(error.str())
+
     return Producer(
         {
             **CLIENT,
@@ -38,7 +43,7 @@ def transactional_producer(bootstrap: str, transactional_id: str) -> Producer:
             "message.timeout.ms": TRANSACTION_TIMEOUT_MS,
             "request.timeout.ms": 3000,
             "linger.ms": 2,
-            "error_cb": lambda error: None,
+            "error_cb": on_error,
         }
     )
 
@@ -53,6 +58,7 @@ class TransactionalWriter(Worker):
         self._partitions = partitions
         self._lock = threading.Lock()
         self._done: list[Transaction] = []
+        self.fatal: list[str] = []
 
     @property
     def done(self) -> list[Transaction]:
@@ -80,7 +86,7 @@ class TransactionalWriter(Worker):
             time.sleep(PAUSE_S)
 
     def _begin(self) -> Producer | None:
-        producer = transactional_producer(self._servers, self.name)
+        producer = transactional_producer(self._servers, self.name, self.fatal)
         try:
             producer.init_transactions(TIMEOUT_S)
         except KafkaException:
@@ -128,6 +134,7 @@ class Copier(Worker):
         self.copied = 0
         self.restarts = 0
         self.hangs = 0
+        self.fatal: list[str] = []
 
     def work(self) -> None:
         """Copy until told to stop, from where the last transaction ended after each failure."""
@@ -162,7 +169,7 @@ class Copier(Worker):
             self.restarts += 1
 
     def _copy(self, consumer: Consumer) -> None:
-        producer = transactional_producer(self._servers, self.name)
+        producer = transactional_producer(self._servers, self.name, self.fatal)
         producer.init_transactions(TIMEOUT_S)
         consumer.subscribe([self._source])
         while not self.stopping.is_set():
