@@ -19,7 +19,7 @@ from chaos.ledger import Ledger
 from chaos.nemesis import Nemesis
 from chaos.network import Network
 from chaos.transactions import Copier, TransactionalWriter
-from chaos.workload import Committer, NumberedProducer
+from chaos.workload import Committer, NumberedProducer, Worker
 from kafkapy.config.local_cluster import Address
 from kafkapy.testing import Cluster
 from kafkapy.types import TopicPartition
@@ -154,7 +154,7 @@ class Run:
         self._writer = TransactionalWriter("w", bootstrap, WHOLE, PARTITIONS[WHOLE])
         self._copier = Copier(COPIERS, bootstrap, NUMBERED, COPY)
         self._reader = Committer(READERS, bootstrap, NUMBERED)
-        self._clients = [*self._producers, self._writer, self._copier, self._reader]
+        self._clients: list[Worker] = [*self._producers, self._writer, self._copier, self._reader]
         for client in self._clients:
             client.start()
         deadline = time.monotonic() + 30
@@ -208,7 +208,7 @@ class Run:
             if client.failure is not None:
                 raise client.failure
         # Fenced producers are part of the game; one whose sequence the leader does not know has met a leader that forgot something.
-        fatal = [text for client in (*self._producers, self._writer, self._copier) for text in client.fatal]
+        fatal = [text for client in self._clients for text in client.fatal]
         if any("desynchronization" in text for text in fatal):
             raise check.Wrong("a leader does not know how far a producer was:\n" + "\n".join(fatal))
         cluster = self._cluster
@@ -253,7 +253,7 @@ class Run:
         )
         print(f"transactions: {', '.join(f'{count} {end}' for end, count in sorted(self._ends.items()))}; all whole")
         print(f"copied exactly once: {self._copied}; offsets kept; {self._replica_bytes} bytes of replicas compared")
-        fatal = sum(len(client.fatal) for client in (*self._producers, self._writer, self._copier))
+        fatal = sum(len(client.fatal) for client in self._clients)
         print(
             f"fatal errors of producers: {fatal}; restarts of the copier: {self._copier.restarts}, hangs of its client: {self._copier.hangs}\n"
         )

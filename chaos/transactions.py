@@ -58,7 +58,6 @@ class TransactionalWriter(Worker):
         self._partitions = partitions
         self._lock = threading.Lock()
         self._done: list[Transaction] = []
-        self.fatal: list[str] = []
 
     @property
     def done(self) -> list[Transaction]:
@@ -134,7 +133,6 @@ class Copier(Worker):
         self.copied = 0
         self.restarts = 0
         self.hangs = 0
-        self.fatal: list[str] = []
 
     def work(self) -> None:
         """Copy until told to stop, from where the last transaction ended after each failure."""

@@ -42,6 +42,8 @@ class Worker(threading.Thread):
         super().__init__(name=name, daemon=True)
         self.stopping = threading.Event()
         self.failure: BaseException | None = None
+        # What the client's library has called fatal.
+        self.fatal: list[str] = []
 
     def run(self) -> None:
         """Work until told to stop."""
@@ -78,7 +80,6 @@ class NumberedProducer(Worker):
         self._rate = rate
         self._config = config
         self.generation = 0
-        self.fatal: list[str] = []
 
     def work(self) -> None:
         """Write until told to stop, with a new producer after a fatal error."""
