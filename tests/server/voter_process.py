@@ -4,8 +4,8 @@
 
 It prints a line for each thing that happens, and is told what to do by lines on its standard input:
 
-    elected EPOCH, resigned, committed NAME, failed NAME, topics N LAST_OFFSET, leader ID
-    propose NAME, count
+    elected EPOCH, resigned, committed NAME, failed NAME, topics QUESTION N LAST_OFFSET NAMES, leader ID
+    propose NAME, count QUESTION, leader
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class VoterProcess:
         image = running.node.image
         if verb == "count":
             names = ",".join(sorted(image.topics.by_name))
-            self.say(f"topics {len(image.topics)} {image.offset} {names}")
+            self.say(f"topics {name} {len(image.topics)} {image.offset} {names}")
         elif verb == "leader":
             self.say(f"leader {running.node.quorum.leader_id}")
         elif not running.controller.is_active:
