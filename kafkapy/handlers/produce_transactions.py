@@ -168,11 +168,21 @@ class _Produce:
             if code:
                 if code in _PASSING:
                     order.refused(place, sequence)
+            elif self._is_known(place):
+                order.forget(place)
             elif order.is_too_early(place, sequence):
                 codes[topic, index] = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         self.outcome = self._append_all(context, self._request, codes)
         self.answered = True
         context.broker.wake(self)
+
+    def _is_known(self, place: Place) -> bool:
+        """Whether the log has seen the producer in this epoch."""
+        partition = self._context.broker.replicas.find(place.topic, place.partition)
+        if partition is None or not partition.is_leader:
+            return False
+        state = partition.log.producers.states.get(place.producer_id)
+        return state is not None and state.epoch == place.producer_epoch
 
     def _again(self, expired: bool) -> Any:
         if not self.answered:

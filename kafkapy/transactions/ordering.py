@@ -38,6 +38,10 @@ class ProduceOrder:
         if len(self._refused) > REFUSED_MAX:
             self._refused.popitem(last=False)
 
+    def forget(self, place: Place) -> None:
+        """The log knows the producer in this life, and checks its sequences itself; what was refused here may be there through another leader."""
+        self._refused.pop(place, None)
+
     def is_too_early(self, place: Place, sequence: int) -> bool:
         """Whether a batch that was refused has to come before this one. Once that one comes it is forgotten."""
         awaited = self._refused.get(place)

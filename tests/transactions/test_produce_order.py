@@ -12,6 +12,8 @@ import trio
 from kafkapy.errors import ErrorCode
 from kafkapy.testing import Broker
 from kafkapy.transactions.ordering import REFUSED_MAX, Place, ProduceOrder
+from kafkapy.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from kafkapy.wire.messages.end_txn import EndTxnRequest
 from kafkapy.wire.messages.find_coordinator import FindCoordinatorRequest
 from kafkapy.wire.messages.init_producer_id import InitProducerIdRequest
 from tests.support.patient_client import codes_of
@@ -111,6 +113,38 @@ def test_what_follows_a_refused_batch_is_refused_too(slow: Slow) -> None:
     slow.wait_until_asked()
     slow.decide()
     assert [slow.receive(), slow.receive()] == [set(), set()]
+
+
+def test_what_was_refused_here_may_have_been_written_through_another_leader() -> None:
+    """Then the log knows the producer, and its next batch is in order."""
+    with Broker(topics={"t": 1}) as broker, WireClient("127.0.0.1", broker.port) as wire:
+        wire.request(FindCoordinatorRequest(key="id", key_type=1), 3)
+        started = wire.request(InitProducerIdRequest(transactional_id="id", transaction_timeout_ms=60_000), 4)
+        who = {"producer_id": started.producer_id, "producer_epoch": started.producer_epoch}
+
+        def write(sequence: int) -> set[ErrorCode]:
+            topic = AddPartitionsToTxnTopic(name="t", partitions=[0])
+            added = AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id="id",
+                v3_and_below_producer_id=started.producer_id,
+                v3_and_below_producer_epoch=started.producer_epoch,
+                v3_and_below_topics=[topic],
+            )
+            for _ in range(1000):
+                # The markers of the transaction before may still be on their way.
+                (result,) = wire.request(added, 3).results_by_topic_v3_and_below
+                if not result.results_by_partition[0].partition_error_code:
+                    break
+            parts = [("t", 0, batch(b"v", base_sequence=sequence, transactional=True, **who))]
+            wire.send(produce_many(parts, acks=-1, transactional_id="id"), 11)
+            codes = codes_of(wire.receive())
+            wire.request(EndTxnRequest(transactional_id="id", committed=True, **who), 3)
+            return codes
+
+        assert write(0) == set()
+        place = Place("t", 0, started.producer_id, started.producer_epoch)
+        broker.parts.transactions.produce_order.refused(place, 0)
+        assert write(1) == set()
 
 
 def test_only_so_much_is_remembered() -> None:
