@@ -156,6 +156,8 @@ class Broker:
         self.quorum.release()
 
     def _failed(self, error: BaseException) -> None:
+        if isinstance(error, InvariantError):
+            raise error
         raise InvariantError(f"the metadata of {self.process} failed: {error!r}") from error
 
     def _elected(self) -> None:
@@ -167,6 +169,7 @@ class Broker:
     def _publish(self, delta: Any, image: MetadataImage) -> None:
         before = self.cluster.checker.newest
         if self.cluster.checker.published(self.node_id, image):
+            self.cluster.checker.check_registered(before, image)
             self._note_changes(delta, before, image)
         if self.life.is_caught_up:
             self.replication.publish(delta, image)
@@ -177,6 +180,8 @@ class Broker:
 
     def serve(self, connection: Connection, request: Any, version: int, answer: Answer) -> None:
         """A request has arrived."""
+        if request.__class__ is AlterPartitionRequest:
+            answer = self.cluster.checker.watch_alter_partition(self.controller.image, request, answer)
         self._take(self._handle(connection, request, version), answer, connection)
 
     def _note_changes(self, delta: Any, before: MetadataImage | None, image: MetadataImage) -> None:
@@ -299,7 +304,10 @@ class Broker:
             done(response)
 
         if target == self.node_id:
-            self._take(self._handle(None, request, version), told, None)  # type: ignore[arg-type]
+            answer: Answer = told
+            if request.__class__ is AlterPartitionRequest:
+                answer = self.cluster.checker.watch_alter_partition(self.controller.image, request, told)
+            self._take(self._handle(None, request, version), answer, None)  # type: ignore[arg-type]
             return
         connection = self.cluster.network.connect(self.process, self.cluster.processes[target])
         if connection is None:

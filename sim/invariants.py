@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 from kafkapy.log.partition import Partition
 from kafkapy.raft.image import MetadataImage, PartitionImage
 from kafkapy.types import TopicPartition
+from kafkapy.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from sim.events import InvariantError
+from sim.network import Answer
 from sim.truth import PartitionTruth
 
 if TYPE_CHECKING:
@@ -92,6 +94,49 @@ class Checker:
                     f"{truth.end_offset} are committed"
                 )
 
+    def check_registered(self, before: MetadataImage | None, image: MetadataImage) -> None:
+        """A broker that comes back from an unclean stop may have lost records: it is neither in sync nor eligible until it has caught up."""
+        for registration in image.brokers.values():
+            known = before.brokers.get(registration.id) if before is not None else None
+            broker = self.brokers.get(registration.id)
+            if known is None or known.epoch == registration.epoch or broker is None:
+                continue
+            if broker.life.incarnation_id != registration.incarnation_id or broker.life.stopped_epoch == known.epoch:
+                continue
+            for topic in image.topics.by_name.values():
+                for number, state in enumerate(topic.partitions):
+                    if registration.id in (*state.isr, *state.eligible_leader_replicas):
+                        raise InvariantError(
+                            f"{topic.name}-{number}: {registration.id} has restarted uncleanly and is still in sync or eligible: "
+                            f"ISR {state.isr}, ELR {state.eligible_leader_replicas}"
+                        )
+
+    def watch_alter_partition(self, image: MetadataImage, request: AlterPartitionRequest, answer: Answer) -> Answer:
+        """The controller says yes only to replicas of the life that it knows, and to what is committed when it says so."""
+        stale = {
+            (topic.topic_id, asked.partition_index)
+            for topic in request.topics
+            for asked in topic.partitions
+            for member in asked.new_isr_with_epochs
+            if member.broker_id in image.brokers
+            and member.broker_epoch
+            not in (-1, image.brokers[member.broker_id].epoch)  # -1: a new leader doesn't know yet
+        }
+
+        def check(response: AlterPartitionResponse) -> None:
+            for topic in () if response is None or response.error_code else response.topics:
+                known = self.newest.topics.get_by_id(topic.topic_id) if self.newest is not None else None
+                for told in topic.partitions:
+                    if told.error_code:
+                        continue
+                    if (topic.topic_id, told.partition_index) in stale:
+                        raise InvariantError(f"the controller took a former life of a replica into the ISR {told.isr}")
+                    if known is None or known.partitions[told.partition_index].partition_epoch < told.partition_epoch:
+                        raise InvariantError(f"the controller says that the ISR is {told.isr}, which is not committed")
+            answer(response)
+
+        return check
+
     # Replicas.
 
     def check(self, broker: Broker) -> None:
@@ -125,6 +170,10 @@ class Checker:
             if not seen.is_leader or partition.leader_epoch != seen.epoch:
                 self._begins_to_lead(broker, partition, seen, truth)
             if high_watermark > truth.end_offset:
+                if len(partition.isr) < min(log.config.min_insync_replicas, len(partition.replicas)):
+                    raise InvariantError(
+                        f"{name}: {high_watermark} is committed with ISR {partition.isr}, smaller than demanded"
+                    )
                 truth.extend(broker.node_id, log, high_watermark)
                 seen.verified = high_watermark
                 self._check_in_sync(partition, truth)

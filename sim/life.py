@@ -30,17 +30,19 @@ class BrokerLife:
         self.is_caught_up = False
         self._began_to_stop_us = -1
         folder = broker.logs.folders[0]
+        self.incarnation_id = broker.cluster.new_uuid()
+        self.stopped_epoch = folder.stopped_broker_epoch if folder.clean else -1
         self._request = BrokerRegistrationRequest(
             broker_id=broker.node_id,
             cluster_id=broker.node.settings.cluster_id,
-            incarnation_id=broker.cluster.new_uuid(),
+            incarnation_id=self.incarnation_id,
             listeners=[Listener(name="PLAINTEXT", host=f"host-{broker.node_id}", port=9092)],
             features=[
                 Feature(name=name, min_supported_version=span.min_level, max_supported_version=span.max_level)
                 for name, span in sorted(SUPPORTED_FEATURES.items())
             ],
             log_dirs=[folder.directory_id],
-            previous_broker_epoch=folder.stopped_broker_epoch if folder.clean else -1,
+            previous_broker_epoch=self.stopped_epoch,
         )
 
     def begin(self) -> None:

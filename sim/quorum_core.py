@@ -176,6 +176,13 @@ class CoreQuorum:
             folder, node_id, self.others, wall_clock_ms=lambda: simulation.now_ms, clock=_CLOCK, dice=_WORLD
         )
         self.core.join(self, is_member=True)
+        wake = self.core._wake
+
+        def wake_and_step() -> None:
+            wake()
+            self.step_soon()
+
+        self.core._wake = wake_and_step  # type: ignore[method-assign]
 
     def is_current(self) -> bool:
         """Whether its process still lives the life it was started in."""
