@@ -106,7 +106,7 @@ def commits_beside_bulk(peer: Peer, sizes: Sizes) -> dict[str, float]:
         time.sleep(0.5)
         echoed, taken = _in_turns(
             sizes.seconds,
-            lambda: (echoing.sendall(b"echo"), echoing.recv(4)),
+            partial(_ask_echo, echoing),
             lambda: _commit(connection, "beside-bulk", topic, range(1)),
         )
         if not bulk.is_alive():
@@ -136,6 +136,12 @@ def _in_turns(seconds: float, *actions: Callable[[], object]) -> list[list[float
             times.append(time.monotonic() - sent)
             due += COMMIT_INTERVAL_S / len(actions)
     return taken
+
+
+def _ask_echo(connection: socket.socket) -> None:
+    connection.sendall(b"echo")
+    if not connection.recv(4):
+        raise BenchError("the echoing process has ended early")
 
 
 def _echo(server: socket.socket) -> None:

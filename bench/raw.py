@@ -83,10 +83,7 @@ def send_batches(peer: Peer, topic: str, count: int, *, idempotent: bool) -> flo
     producer_id = -1
     connection = connect(peer)
     if idempotent:
-        # A broker may still be fetching its first ids.
-        deadline = time.monotonic() + 10
-        while producer_id < 0 and time.monotonic() < deadline:
-            producer_id = connection.request(InitProducerIdRequest()).producer_id
+        producer_id = _producer_id(connection)
     first = 0 if idempotent else -1
     builder = BatchBuilder(producer_id=producer_id, producer_epoch=first, base_sequence=first)
     for _ in range(RECORDS_PER_BATCH):
@@ -108,6 +105,18 @@ def send_batches(peer: Peer, topic: str, count: int, *, idempotent: bool) -> flo
     seconds = time.monotonic() - begun
     connection.close()
     return seconds
+
+
+def _producer_id(connection: BrokerConnection) -> int:
+    """For an idempotent producer; a broker may still be fetching its first ids."""
+    deadline = time.monotonic() + 10
+    while True:
+        answer = connection.request(InitProducerIdRequest(transactional_id=None))
+        if not answer.error_code:
+            return int(answer.producer_id)
+        if time.monotonic() > deadline:
+            raise BenchError(f"InitProducerId answered {answer.error_code}")
+        time.sleep(0.05)
 
 
 def produce(connection: BrokerConnection, request: ProduceRequest) -> None:
