@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import traceback
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -114,22 +115,22 @@ class NumberedProducer(Worker):
                 value = f"{self.name}:{self.generation}:{partition}:{numbers[partition]}"
                 try:
                     producer.produce(self._topic, PADDING.encode(), value, partition, on_delivery=self._on_delivery)
+                    self._ledger.send()
+                    numbers[partition] += 1
+                    due += pause
+                    # Poll always: it is what calls the delivery reports, and it returns after one of them.
+                    producer.poll(0)
+                    while (left := due - time.monotonic()) > 0:
+                        producer.poll(left)
                 except BufferError:
-                    producer.poll(0.05)
-                    continue
+                    producer.flush(0.05)
                 except KafkaException as error:
                     broken.append(str(error))
                     break
-                self._ledger.send()
-                numbers[partition] += 1
-                due += pause
-                # Poll always: it is what calls the delivery reports, and it returns after one of them.
-                producer.poll(0)
-                while (left := due - time.monotonic()) > 0:
-                    producer.poll(left)
             due = max(due, time.monotonic() - 1.0)
-        self.fatal += broken
-        producer.flush(DELIVERY_TIMEOUT_MS / 1000)
+        self.fatal += broken[:1]
+        with suppress(KafkaException):
+            producer.flush(DELIVERY_TIMEOUT_MS / 1000)
 
     def _on_delivery(self, error: KafkaError | None, message: Any) -> None:
         value = message.key().decode()
