@@ -126,16 +126,21 @@ def cargo_program(source: Path, name: str) -> Path:
     return _built(source, "rust", make) / name
 
 
-def java_program(source: Path) -> str:
-    """The class path of the programs in a folder with a pom.xml, their dependencies included; built anew when the source changes."""
+def java_program(source: Path, kafka_version: str = "") -> str:
+    """The class path of the programs in a folder with a pom.xml, their dependencies included; built anew when the source changes.
+
+    `kafka_version` is what the pom.xml calls ${kafka.version}. A folder without a program of its own asks for jars alone.
+    """
     mvn, javac = program("mvn", "https://maven.apache.org"), program("javac", "a JDK, version 17 or later")
+    sources = " ".join(f'"{file}"' for file in sorted(source.glob("*.java")))
 
     def make(out: Path) -> None:
-        fetch = f'"{mvn}" -q -B -f "{source}/pom.xml" dependency:copy-dependencies -DoutputDirectory="{out}/libs"'
-        build = f'"{javac}" -cp "{out}/libs/*" -d "{out}/classes" "{source}"/*.java'
-        _install(["sh", "-c", f"{fetch} && {build}"], out)
+        goal = f'dependency:copy-dependencies -Dkafka.version={kafka_version} -DoutputDirectory="{out}/libs"'
+        fetch = f'"{mvn}" -q -B -f "{source}/pom.xml" {goal}'
+        build = f' && "{javac}" -cp "{out}/libs/*" -d "{out}/classes" {sources}' if sources else ""
+        _install(["sh", "-c", fetch + build], out)
 
-    folder = _built(source, "java", make)
+    folder = _built(source, f"java{kafka_version}", make)
     return f"{folder}/classes:{folder}/libs/*"
 
 
