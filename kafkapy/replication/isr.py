@@ -57,9 +57,14 @@ _WAIT_FOR_METADATA = frozenset(
 
 
 class Proposal(NamedTuple):
-    """An ISR that is wanted, and on what that is based."""
+    """An ISR that is wanted, and on what that is based.
+
+    The broker epochs are those of the lives that had caught up: one that has begun since may have lost records, and must not be taken for them
+    when the request is sent again.
+    """
 
     isr: tuple[int, ...]
+    broker_epochs: tuple[int, ...]
     leader_epoch: int
     partition_epoch: int
 
@@ -194,7 +199,8 @@ class IsrTracker:
     def _propose(self, partition: Partition, isr: tuple[int, ...]) -> None:
         # An earlier proposal may have been accepted by an answer that is lost: until the metadata tells, all that were asked for count.
         partition.proposed_isr = tuple({*partition.proposed_isr, *isr})
-        self._proposals[partition] = Proposal(isr, partition.leader_epoch, partition.partition_epoch)
+        epochs = tuple(self._broker_epoch_of(partition, node) for node in isr)
+        self._proposals[partition] = Proposal(isr, epochs, partition.leader_epoch, partition.partition_epoch)
 
     # Asking the controller.
 
@@ -215,8 +221,8 @@ class IsrTracker:
                 topic = topics[partition.topic_id] = RequestTopic(topic_id=partition.topic_id)
             index = partition.topic_partition.partition
             states = [
-                BrokerState(broker_id=node, broker_epoch=self._broker_epoch_of(partition, node, broker_epoch))
-                for node in proposal.isr
+                BrokerState(broker_id=node, broker_epoch=broker_epoch if node == self.node_id else epoch)
+                for node, epoch in zip(proposal.isr, proposal.broker_epochs, strict=True)
             ]
             topic.partitions.append(
                 RequestPartition(
@@ -247,9 +253,7 @@ class IsrTracker:
             and partition.partition_epoch == proposal.partition_epoch
         )
 
-    def _broker_epoch_of(self, partition: Partition, node: int, own: int) -> int:
-        if node == self.node_id:
-            return own
+    def _broker_epoch_of(self, partition: Partition, node: int) -> int:
         progress = partition.followers.get(node)
         return progress.broker_epoch if progress is not None else -1
 
