@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkapy.cli.partition import move as move_module
@@ -186,6 +186,7 @@ def test_replicas_that_leave_go_where_there_are_few_and_to_another_rack() -> Non
         away_from(placed_of((1, 2, 3, 4)), [], racks, [1])
 
 
+@settings(deadline=None)
 @given(
     st.integers(1, 6).flatmap(
         lambda brokers: st.tuples(
