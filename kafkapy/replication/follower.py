@@ -95,7 +95,7 @@ class Followed:
     """One partition that is copied from this leader."""
 
     __slots__ = (
-        "backoff_ms", "in_session", "index", "leader_epoch", "partition", "retry_at_ms", "said_offset", "topic_id",
+        "backoff_ms", "in_session", "index", "leader_epoch", "partition", "retry_at_ms", "said", "topic_id",
     )  # fmt: skip
 
     def __init__(self, partition: Partition) -> None:
@@ -104,9 +104,17 @@ class Followed:
         self.index = partition.topic_partition.partition
         self.leader_epoch = partition.leader_epoch
         self.in_session = False
-        self.said_offset = -1
+        # (number of the request, offset) of each time that it was named, the earliest that an open request may still answer first.
+        self.said: list[tuple[int, int]] = []
         self.backoff_ms = 0
         self.retry_at_ms = 0
+
+    def offset_asked(self, number: int) -> int:
+        """Where the answer to this request begins: the offset that was named last in it or before it; -1: not named by then."""
+        said = self.said
+        while len(said) > 1 and said[1][0] <= number:
+            del said[0]
+        return said[0][1] if said and said[0][0] <= number else -1
 
 
 class Sent(NamedTuple):
@@ -114,6 +122,7 @@ class Sent(NamedTuple):
 
     request: FetchRequest | ListOffsetsRequest
     generation: int
+    number: int
 
 
 class LeaderFetcher:
@@ -133,6 +142,7 @@ class LeaderFetcher:
         self._session_epoch = 0
         self._sessionless = False  # The leader had no room for a session of ours.
         self._generation = 0
+        self._number = 0  # of the last request
         self._in_flight: deque[Sent] = deque()
         self._looking_up: ListOffsetsRequest | None = None
         self._not_before_ms = 0
@@ -201,9 +211,10 @@ class LeaderFetcher:
             return None
         if not self._dirty and not self._forgotten and not any(one.in_session for one in self._followed.values()):
             return None
+        self._number += 1
         request = self._fetch_request(now_ms, broker_epoch)
         if request is not None:
-            self._in_flight.append(Sent(request, self._generation))
+            self._in_flight.append(Sent(request, self._generation, self._number))
         return request
 
     def next_time_ms(self) -> int | None:
@@ -274,7 +285,9 @@ class LeaderFetcher:
             log.error("%s cannot be copied: %s", followed.partition.topic_partition, error)
             self._delay(followed, now_ms)
             return None
-        followed.said_offset = replica.log_end_offset
+        if not self._in_flight:
+            followed.said.clear()
+        followed.said.append((self._number, replica.log_end_offset))
         return FetchPartition(
             partition=followed.index,
             current_leader_epoch=followed.leader_epoch,
@@ -299,7 +312,8 @@ class LeaderFetcher:
             )
         request = ListOffsetsRequest(replica_id=self.node_id, topics=list(topics.values()))
         self._looking_up = request
-        self._in_flight.append(Sent(request, self._generation))
+        self._number += 1
+        self._in_flight.append(Sent(request, self._generation, self._number))
         return request
 
     # Answers.
@@ -330,7 +344,7 @@ class LeaderFetcher:
             self._begin_session_anew()
         else:
             assert isinstance(request, FetchRequest), "the answer to a Fetch"
-            self._fetched(request, response, now_ms)
+            self._fetched(sent, response, now_ms)
 
     def _begin_session_anew(self) -> None:
         """Forget the session: the next request names everything."""
@@ -342,8 +356,8 @@ class LeaderFetcher:
                 followed.in_session = False
                 self._dirty[followed] = None
 
-    def _fetched(self, request: FetchRequest, response: FetchResponse, now_ms: int) -> None:
-        if request.session_id == 0:
+    def _fetched(self, sent: Sent, response: FetchResponse, now_ms: int) -> None:
+        if not self._session_id:
             self._session_id = response.session_id
             self._session_epoch = 1 if response.session_id else 0
             self._sessionless = not response.session_id
@@ -351,30 +365,36 @@ class LeaderFetcher:
             for data in topic.partitions:
                 followed = self._followed.get((topic.topic_id, data.partition_index))
                 if followed is not None and followed.in_session:
-                    self._take(followed, data, now_ms)
+                    self._take(followed, data, sent.number, now_ms)
         if not self._session_id:  # A leader without room for a session: everything is named each time.
             for followed in self._followed.values():
                 if followed.in_session:
                     followed.in_session = False
                     self._dirty[followed] = None
 
-    def _take(self, followed: Followed, data: PartitionData, now_ms: int) -> None:
-        """One partition's part of the answer."""
+    def _take(self, followed: Followed, data: PartitionData, number: int, now_ms: int) -> None:
+        """One partition's part of the answer to this request."""
+        partition = followed.partition
+        asked = followed.offset_asked(number)
+        if asked < 0:
+            return
         if data.error_code:
             self._refused(followed, ErrorCode(data.error_code), now_ms)
             return
-        partition = followed.partition
         if partition.leader_epoch != followed.leader_epoch or partition.is_leader:
             return
         try:
+            if asked != partition.log.log_end_offset:
+                # It answers what was asked before our end moved; that has been asked anew.
+                if data.records or data.diverging_epoch.epoch >= 0:
+                    self._dirty[followed] = None
+                return
             if data.diverging_epoch.epoch >= 0:
                 self._cut(followed, data.diverging_epoch.epoch, data.diverging_epoch.end_offset, now_ms)
                 return
             before = partition.known_high_watermark
             if data.records:
                 self._dirty[followed] = None
-                if followed.said_offset != partition.log.log_end_offset:
-                    return
                 self._host.received(partition, len(data.records), now_ms)
                 partition.append_as_follower(data.records, now_ms=now_ms, leader_high_watermark=data.high_watermark)
             else:

@@ -173,6 +173,30 @@ def test_diverging_follower_is_not_believed() -> None:
     assert pair.ours[0].high_watermark == 4
 
 
+def test_answers_to_what_was_asked_before_are_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    """Two requests are open when an epoch changes: the earlier one's answer is about a position that is no longer ours."""
+    pair = Pair()
+    send(pair.ours[0], 4)
+    pair.wire.run()
+    lead([pair.leader, pair.follower], 2, 2)
+    send(pair.theirs[0], 3)
+    pair.wire.fetcher.unfollow(pair.theirs[0])
+    pair.lead(3)
+    send(pair.ours[0], 2)
+    pair.wire.send()
+    pair.lead(4)
+    for _ in range(3):
+        send(pair.ours[0], 2)
+    pair.wire.send()
+    for _ in range(4):
+        pair.wire.settle()
+        pair.wire.receive()
+        pair.wire.send()
+    pair.wire.run()
+    assert pair.same() and ends(pair.ours[0]) == (12, 12)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
 def test_follower_that_is_out_of_range_starts_at_the_leaders_start() -> None:
     """Retention or DeleteRecords went past its end: the log begins anew there, in the middle of a batch if need be."""
     pair = Pair()
