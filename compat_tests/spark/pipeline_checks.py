@@ -392,7 +392,7 @@ def check_transform_tells_schema_drift(world: World) -> None:
         "schema drift",
         f"{topic}-0 offset 10",
     )
-    assert world.read(target).count() <= 10, "what was written before stays"
+    assert world.read(target).count() <= 20, "what was written before stays"
     world.job(transform.main, *command, "--checkpoint", f"{world.folder}/drift-topic", "--bad", rest)
     assert sorted(bytes(row["value"]) for row in world.read(rest).collect()) == [
         b"not json",
