@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import random
 import shlex
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -26,6 +27,8 @@ def main() -> int:
     seed = args.seed if args.seed is not None else random.SystemRandom().randrange(1_000_000)
     faults = tuple(name.strip() for name in args.faults.split(",") if name.strip())
     options = Options(args.minutes, args.rounds, seed, args.brokers, faults, args.folder, not args.no_network)
+    # Whoever ends the run early still gets the machine back as it was: without brokers, namespaces and mounts.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     print(f"seed {seed}, {args.brokers} brokers", flush=True)
     try:
         Run(options).go()
