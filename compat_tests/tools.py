@@ -132,13 +132,15 @@ def java_program(source: Path, kafka_version: str = "") -> str:
     `kafka_version` is what the pom.xml calls ${kafka.version}. A folder without a program of its own asks for jars alone.
     """
     mvn, javac = program("mvn", "https://maven.apache.org"), program("javac", "a JDK, version 17 or later")
-    sources = " ".join(f'"{file}"' for file in sorted(source.glob("*.java")))
+    sources = sorted(source.glob("*.java"))
 
     def make(out: Path) -> None:
-        goal = f'dependency:copy-dependencies -Dkafka.version={kafka_version} -DoutputDirectory="{out}/libs"'
-        fetch = f'"{mvn}" -q -B -f "{source}/pom.xml" {goal}'
-        build = f' && "{javac}" -cp "{out}/libs/*" -d "{out}/classes" {sources}' if sources else ""
-        _install(["sh", "-c", fetch + build], out)
+        settings = [f"-Dkafka.version={kafka_version}", f"-DoutputDirectory={out}/libs"]
+        _install([mvn, "-q", "-B", "-f", source / "pom.xml", "dependency:copy-dependencies", *settings], out)
+        if sources:  # what does not compile is a failure, where what cannot be fetched is a skip
+            (out / "complete").unlink()
+            run([javac, "-cp", f"{out}/libs/*", "-d", out / "classes", *sources], timeout_s=INSTALL_TIMEOUT_S)
+            (out / "complete").touch()
 
     folder = _built(source, f"java{kafka_version}", make)
     return f"{folder}/classes:{folder}/libs/*"
