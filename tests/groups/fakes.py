@@ -19,39 +19,12 @@ from kafkapy.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestP
 from kafkapy.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from kafkapy.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kafkapy.wire.protocol_data import ConsumerProtocolSubscription
-from kafkapy.wire.record_batch import assign_offsets, read_header
+from kafkapy.wire.record_batch import read_header
 from kafkapy.wire.record_framing import encode_blob
 from kafkapy.wire.records import encode_end_txn_marker
+from tests.support.coordinator_log import FakeLog
 
 START_MS = 1_700_000_000_000
-
-
-class FakeLog:
-    """The partitions of `__consumer_offsets`. Everything is committed at once unless `replicated` is set to False."""
-
-    def __init__(self) -> None:
-        self.batches: dict[int, list[bytes]] = {}
-        self.ends: dict[int, int] = {}
-        self.high_watermarks: dict[int, int] = {}
-        self.replicated = True
-        self.refuse_with: ErrorCode | None = None
-
-    def append(self, partition: int, batch: bytearray) -> int:
-        """Keep the batch behind the last one, as a leader does."""
-        if self.refuse_with is not None:
-            raise KafkaError(self.refuse_with)
-        start = self.ends.get(partition, 0)
-        header = read_header(batch)
-        assign_offsets(batch, 0, header, start, 0)
-        self.batches.setdefault(partition, []).append(bytes(batch))
-        self.ends[partition] = start + header.record_count
-        if self.replicated:
-            self.high_watermarks[partition] = self.ends[partition]
-        return self.ends[partition]
-
-    def is_committed(self, partition: int, end_offset: int) -> bool:
-        """Whether the high watermark is there."""
-        return self.high_watermarks.get(partition, 0) >= end_offset
 
 
 def make_config(**values: Any) -> SimpleNamespace:

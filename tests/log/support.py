@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import errno
+from collections.abc import Callable
 
 from kafkapy.config.broker_config import BrokerConfig
 from kafkapy.config.log_config import LogConfig, LogConfigs
@@ -116,7 +117,15 @@ def offsets_of(data: bytes) -> list[int]:
     return [record.offset for record in records_of(data)]
 
 
-def cut_variants(data: bytes, start: int) -> Iterable[bytes]:
-    """The data cut at every byte from `start` on."""
-    for end in range(start, len(data)):
-        yield data[:end]
+def killed_at(step: int) -> Callable[[str, str], OSError | None]:
+    """A fault for a disk in memory: from that step on nothing that changes the disk happens any more."""
+    done = 0
+
+    def fault(operation: str, path: str) -> OSError | None:
+        nonlocal done
+        if operation in ("pread", "list"):
+            return None
+        done += 1
+        return OSError(errno.EIO, "killed") if done >= step else None
+
+    return fault

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-
 import pytest
 
 from kafkapy.errors import StorageError
@@ -16,7 +14,7 @@ from kafkapy.log.log import Log
 from kafkapy.log.memory_files import MemoryFilesystem
 from kafkapy.wire.records import BatchBuilder, Record, encode_end_txn_marker
 from tests.log.cleaning import clean, job_for, visible, work_on
-from tests.log.support import FOLDER, NOW_MS, append, batch, config, open_log
+from tests.log.support import FOLDER, NOW_MS, append, batch, config, killed_at, open_log
 
 SETTINGS = config(cleanup_policy="compact", segment_bytes=900, index_interval_bytes=100)
 LEFTOVERS = (".cleaned", ".swap", ".deleted")
@@ -65,16 +63,7 @@ def test_crash_at_every_step_of_a_round(how: str) -> None:
         disk = MemoryFilesystem()
         log = filled(disk)
         producers = {state.producer_id: state.next_sequence for state in log.producers.states.values()}
-        done = 0
-
-        def stop(operation: str, path: str) -> OSError | None:
-            nonlocal done
-            if operation in ("pread", "list"):
-                return None
-            done += 1
-            return OSError(errno.EIO, "killed") if done >= stop_at else None  # noqa: B023
-
-        disk.fault = stop
+        disk.fault = killed_at(stop_at)
         finished = True
         try:
             whole_round(log)

@@ -13,7 +13,18 @@ from kafkapy.log.filesystem import DamagedLogError
 from kafkapy.log.log import Log
 from kafkapy.log.memory_files import MemoryFilesystem
 from kafkapy.wire.records import encode_end_txn_marker
-from tests.log.support import FOLDER, NOW_MS, append, batch, config, headers, offsets_of, open_log, read_all
+from tests.log.support import (
+    FOLDER,
+    NOW_MS,
+    append,
+    batch,
+    config,
+    headers,
+    killed_at,
+    offsets_of,
+    open_log,
+    read_all,
+)
 
 SMALL = config(segment_bytes=600, index_interval_bytes=100)
 
@@ -291,16 +302,7 @@ def test_kill_between_any_two_steps_of_a_roll() -> None:
         log = open_log(disk, settings=SMALL)
         for _ in range(3):
             append(log, batch(2, producer=(1, 0, log.log_end_offset)))
-        done = 0
-
-        def stop(operation: str, path: str) -> OSError | None:
-            nonlocal done
-            if operation in ("pread", "list"):
-                return None
-            done += 1
-            return OSError(errno.EIO, "killed") if done >= stop_at else None  # noqa: B023
-
-        disk.fault = stop
+        disk.fault = killed_at(stop_at)
         acknowledged = 6
         try:
             while len(log.segments) < 2:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-
 import pytest
 
 from kafkapy.errors import StorageError
@@ -13,7 +11,18 @@ from kafkapy.log.memory_files import MemoryFilesystem
 from kafkapy.log.replacement import cleaned_segment, replace_segments
 from kafkapy.log.segment import Segment
 from kafkapy.wire.record_batch import iterate_batches, read_header
-from tests.log.support import FOLDER, NOW_MS, append, batch, config, headers, offsets_of, open_log, read_all
+from tests.log.support import (
+    FOLDER,
+    NOW_MS,
+    append,
+    batch,
+    config,
+    headers,
+    killed_at,
+    offsets_of,
+    open_log,
+    read_all,
+)
 
 DAY_MS = 86_400_000
 
@@ -182,16 +191,7 @@ def test_kill_between_any_two_steps_of_a_replacement() -> None:
         old_offsets = list(range(40))
         new_offsets = [offset for offset in range(end) if offset % 8 < 2] + list(range(end, 40))
         new, old = compacted(log, 8)
-        done = 0
-
-        def stop(operation: str, path: str) -> OSError | None:
-            nonlocal done
-            if operation in ("pread", "list"):
-                return None
-            done += 1
-            return OSError(errno.EIO, "killed") if done >= stop_at else None  # noqa: B023
-
-        disk.fault = stop
+        disk.fault = killed_at(stop_at)
         finished = True
         try:
             replace_segments(log, new, old)

@@ -28,7 +28,8 @@ from kafkapy.transactions.shard import Marker
 from kafkapy.transactions.states import TransactionState
 from kafkapy.transactions.transaction import CLIENT_EPOCH_MAX, Producer
 from kafkapy.wire.records import EndTxnMarker
-from tests.transactions.fakes import V1, V2, FakeLog, World
+from tests.support.coordinator_log import FakeLog
+from tests.transactions.fakes import V1, V2, World
 
 STEPS = 250
 # Seeds from here on are short stories: most mistakes need few steps, but a rare beginning.
