@@ -33,7 +33,6 @@ class Nemesis:
         self._topic = topic
         self._partitions = partitions
         self._network = network
-        self._may_die: set[int] = set()
         # As many nodes may be away as leave a majority, and as many copies as must be in sync.
         self._minority = (len(cluster.nodes) - 1) // 2
         self.faults: dict[str, Callable[[], str]] = {

@@ -98,7 +98,6 @@ class Replication:
         )
         self._fetchers: dict[int, Fetching] = {}
         self._log_configs = LogConfigs(broker.config)
-        self._altering = False
 
     def begin(self) -> None:
         """The chores."""

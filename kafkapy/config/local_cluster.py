@@ -19,7 +19,6 @@ from kafkapy.config.properties import parse_properties
 from kafkapy.errors import StartError
 
 REPLICAS_MAX = 3
-VOTERS_MAX = 5
 
 # What makes a node this node; settings for all of them must not say it.
 OWN_KEYS = (

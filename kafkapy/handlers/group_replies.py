@@ -6,11 +6,7 @@ from typing import Any
 
 from kafkapy.coordination import Caller, Reply
 from kafkapy.handlers.context import RequestContext
-from kafkapy.handlers.wait import Wait
-
-# The coordinator has its own timers for everything that anybody waits for, so the wait itself needs none: a century
-# will do.
-_NEVER_MS = 100 * 365 * 24 * 3600 * 1000
+from kafkapy.handlers.wait import NEVER_MS, Wait
 
 
 def caller(context: RequestContext) -> Caller:
@@ -29,4 +25,5 @@ def answer(context: RequestContext, reply: Any) -> Any:
         assert not expired, "a coordinator's answer outlasted its timers"
         return reply.response
 
-    return Wait((reply,), context.now_ms + _NEVER_MS, again)
+    # The coordinator has its own timers for everything that anybody waits for.
+    return Wait((reply,), context.now_ms + NEVER_MS, again)

@@ -6,6 +6,9 @@ from typing import Any, NamedTuple
 # Woken with every new image of the metadata.
 METADATA_CHANGED = "metadata changed"
 
+# How long a wait lasts that only its keys are to end: nobody waits for a century.
+NEVER_MS = 100 * 365 * 24 * 3600 * 1000
+
 
 class Wait(NamedTuple):
     """An answer that is not there yet.

@@ -11,7 +11,6 @@ class AppendOrigin(Enum):
 
     CLIENT = "client"  # Everything is checked.
     COORDINATOR = "coordinator"  # Our own group and transaction coordinators: control batches allowed, no sequences.
-    REPLICATION = "replication"  # The leader has checked it; offsets are given.
     RAFT = "raft"  # The metadata log.
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 from kafkapy.errors import ErrorCode, KafkaError, StorageError
-from kafkapy.handlers.wait import Wait
+from kafkapy.handlers.wait import NEVER_MS, Wait
 from kafkapy.log.append_info import AppendOrigin
 from kafkapy.raft.image import GROUP
 from kafkapy.server.waiting import NOBODY
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from kafkapy.transactions.coordinator import TransactionCoordinator
 
 log = logging.getLogger("kafkapy.coordinators")
-
-# Nobody waits this long; a wait that only a key wakes has it for its deadline.
-NEVER_MS = 100 * 365 * 24 * 3600 * 1000
 
 # A shard that loads gives way to clients after each piece of its log.
 LOAD_BYTES_PER_TURN = 256 * 1024

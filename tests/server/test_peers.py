@@ -31,7 +31,6 @@ class FakeNode:
         self.answer = answer
         self.asked: list[tuple[int, int]] = []
         self.connections = 0
-        self.cut_after: int | None = None
         nursery.start_soon(self._accept, nursery)
 
     async def _accept(self, nursery: trio.Nursery) -> None:
