@@ -156,6 +156,8 @@ class Cluster:
         """A clean stop, with a controlled shutdown before."""
         process = self.processes[node_id]
         broker = self.brokers.get(node_id)
+        if self.checker.robbed and not self.may_lose(node_id):
+            return  # It may be the only one that still has what another was robbed of.
         if process.is_running and broker is not None:
             self.simulation.note(process, "is asked to stop")
             broker.begin_stop()
@@ -228,6 +230,8 @@ class Cluster:
         broker = self.brokers.get(node_id)
         if broker is None or not broker.life.is_caught_up or (node_id, name) in self.checker.robbed:
             return False
+        if broker.life.stopping:
+            return False  # It leaves the ISR, and may be gone when it is needed.
         replica = broker.replicas.find(*name)
         return replica is not None and replica.log.log_end_offset >= self.checker.truth(name).end_offset
 

@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 class Seen:
     """A replica as it was after the last event of its broker."""
 
-    __slots__ = ("epoch", "high_watermark", "is_leader", "partition", "truncations", "verified")
+    __slots__ = ("epoch", "high_watermark", "is_leader", "partition", "partition_epoch", "truncations", "verified")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.is_leader = False
         self.epoch = -1
+        self.partition_epoch = -1
         self.high_watermark = 0
         self.truncations = 0
         self.verified = 0  # The log is what is committed up to here.
@@ -170,7 +171,9 @@ class Checker:
             if not seen.is_leader or partition.leader_epoch != seen.epoch:
                 self._begins_to_lead(broker, partition, seen, truth)
             if high_watermark > truth.end_offset:
-                if len(partition.isr) < min(log.config.min_insync_replicas, len(partition.replicas)):
+                # Where the event has changed the ISR too, it is not known with which of both the high watermark rose.
+                judged = partition.partition_epoch == seen.partition_epoch
+                if judged and len(partition.isr) < min(log.config.min_insync_replicas, len(partition.replicas)):
                     raise InvariantError(
                         f"{name}: {high_watermark} is committed with ISR {partition.isr}, smaller than demanded"
                     )
@@ -189,6 +192,7 @@ class Checker:
             self.robbed.discard(key)
         seen.is_leader = partition.is_leader
         seen.epoch = partition.leader_epoch
+        seen.partition_epoch = partition.partition_epoch
         seen.high_watermark = high_watermark
 
     def _begins_to_lead(self, broker: Broker, partition: Partition, seen: Seen, truth: PartitionTruth) -> None:
