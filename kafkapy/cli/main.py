@@ -34,7 +34,9 @@ COMMANDS = {
     "archive": Entry("kafkapy.cli.spark:archive", "Copy topics to Parquet files by topic and date, exactly once."),
     "replay": Entry("kafkapy.cli.spark:replay", "Write an archived topic, or a part of it, into a topic."),
     "audit": Entry("kafkapy.cli.spark:audit", "Compare topics with their archive."),
-    "transform": Entry("kafkapy.cli.spark:transform", "Turn the events of one topic into those of another, as they come."),
+    "transform": Entry(
+        "kafkapy.cli.spark:transform", "Turn the events of one topic into those of another, as they come."
+    ),
     "split": Entry("kafkapy.cli.spark:split", "Divide a topic into several."),
     "stats": Entry("kafkapy.cli.spark:stats", "Show what goes through topics, window by window."),
     "log": Entry("kafkapy.cli.log:log", "Read and verify a broker's files, without a broker."),
