@@ -14,8 +14,8 @@ CONNECTION_WAITS_MAX = 64
 # A Metadata request for every topic of a very large cluster has about 200,000.
 DECODE_ELEMENTS_MAX = 1_000_000
 
-# Records of a Fetch up to this size travel with the answer's other bytes, in one send. A slice of a file takes three system calls and, because its end is
-# not the answer's end, two packets, of which the second wakes the receiver once more.
+# Records of a Fetch up to this size travel with the answer's other bytes, in one send. A slice of a file takes three system calls and, because
+# its end is not the answer's end, two packets, of which the second wakes the receiver once more.
 INLINE_RECORDS_BYTES_MAX = 16 * 1024
 
 # How deep arrays and structures may nest in any message: the protocol itself never goes beyond 5.
