@@ -72,6 +72,9 @@ def load(
     epochs = load_epochs(fs, log.folder)
     if epochs is not None:
         log.epochs = epochs
+        if not clean:
+            # What the file says of later offsets may be of records that were cut since; the batches that are there now tell.
+            log.epochs.truncate_from_end(recovery_point)
     else:
         _read_epochs(log, log.segments if clean else log.segments[: _first_unflushed(log, recovery_point)])
     if clean:

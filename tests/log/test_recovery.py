@@ -526,3 +526,19 @@ def test_snapshot_lost_at_a_segments_base_does_not_lose_producers_that_a_later_o
     content(disk, f"{first:020d}.snapshot").clear()
     again = open_log(disk.after_kill(), settings=settings, clean=False, recovery_point=first, log_start_offset=first)
     assert again.append_as_leader(batch(2, producer=(9, 0, 0)), leader_epoch=0, now_ms=NOW_MS).duplicate
+
+
+def test_epochs_of_records_that_were_cut_are_forgotten_after_a_crash() -> None:
+    """Their checkpoint is older than the cut: a follower that still has them must be told that it has diverged, not that all is well."""
+    disk = MemoryFilesystem()
+    log = open_log(disk)
+    append(log, batch(4), epoch=0)
+    append(log, batch(4), epoch=3)
+    log.flush(NOW_MS)
+    log.truncate_to(4, NOW_MS)
+    append(log, batch(8), epoch=2)
+    append(log, batch(2), epoch=4)
+    told = log.epochs.entries
+    reopened = open_log(disk, clean=False, recovery_point=log.recovery_point)
+    assert reopened.epochs.entries == told
+    assert reopened.end_offset_for_epoch(3) == log.end_offset_for_epoch(3) == (2, 12)
