@@ -46,7 +46,9 @@ def append_in_transaction(context: RequestContext, request: ProduceRequest, appe
         _go_on(context)
         if produce.answered:
             return produce.outcome
-    return produce.wait()
+    wait = produce.wait()
+    # Who wants no answer must not be waited for with one: there will be none, at the deadline either.
+    return None if request.acks == 0 else wait
 
 
 def _asks(context: RequestContext) -> bool:

@@ -163,12 +163,12 @@ class Waiting:
         slot = parked.slot
         try:
             response = parked.again(expired)
+            assert response is not None or not expired, "a wait must answer once its deadline has passed"
         except Exception as error:  # noqa: BLE001 -- one request's fault must not stop the others; it is logged and closes its connection
             self.forget(parked)
             slot.fail(error)
             return
         if response is None:
-            assert not expired, "a wait must answer once its deadline has passed"
             return
         parked.finish()
         self._unlink(parked)

@@ -152,3 +152,18 @@ def test_answered_waits_leave_the_heap_of_deadlines() -> None:
         assert len(waiting._deadlines) <= SWEEP_AT_MIN + 1
 
     simulate(scenario)
+
+
+def test_a_wait_without_an_answer_at_its_deadline_fails_alone() -> None:
+    """It is a mistake of ours, which closes one connection; the others' waits still expire."""
+
+    async def scenario(waiting: Waiting) -> None:
+        silent, other = FakeSlot(), FakeSlot()
+        waiting.park(Wait(("a",), now_ms() + 10, lambda expired: None), silent)
+        waiting.park(Wait(("a",), now_ms() + 20, lambda expired: "late" if expired else None), other)
+        await trio.sleep(1)
+        assert other.responses == ["late"]
+        assert isinstance(silent.errors[0], AssertionError)
+        assert len(waiting) == 0
+
+    simulate(scenario)

@@ -39,13 +39,17 @@ class Slow:
     def _ask(self, name: str, producer: Any, partitions: Any, now_ms: int, then: Any, *, add: bool) -> None:
         self._questions.append((partitions, then))
 
-    def send(self, *batches: tuple[int, int]) -> None:
+    def send(self, *batches: tuple[int, int], acks: int = -1) -> None:
         """A request with one record for each (partition, sequence)."""
         parts = [
             ("t", index, batch(b"v", base_sequence=sequence, transactional=True, **self._who))
             for index, sequence in batches
         ]
-        self.wire.send(produce_many(parts, acks=-1, transactional_id="id"), VERSION)
+        self.wire.send(produce_many(parts, acks=acks, transactional_id="id"), VERSION, answered=acks != 0)
+
+    def waits(self) -> int:
+        """How many Produce requests wait for something."""
+        return self._call(lambda: sum("produce" in key.__class__.__module__ for key in self._parts.waiting._by_key))
 
     def receive(self) -> set[ErrorCode]:
         """The codes of the next answer."""
@@ -156,3 +160,13 @@ def test_only_so_much_is_remembered() -> None:
     assert order.is_too_early(Place("t", 0, 1, 0), 9)
     assert not order.is_too_early(Place("t", 0, 1, 0), 5)
     assert not order.is_too_early(Place("t", 0, 1, 0), 9)
+
+
+def test_who_wants_no_answer_gets_none_and_harms_nobody(slow: Slow) -> None:
+    """With acks=0 the coordinator's answer brings the batch into the log, and nothing is left that waits for an answer."""
+    slow.send((0, 0), acks=0)
+    slow.wait_until_asked()
+    slow.decide()
+    assert slow.waits() == 0
+    slow.send((0, 1))
+    assert slow.receive() == set()
