@@ -45,8 +45,11 @@ NAMED_IN_LOG_MAX = 3
 
 # The controller knows something about the partition that we don't yet. The metadata will bring it; until then our proposal may have been
 # accepted, by an answer that was lost, and keeps holding the high watermark.
+# Nor does one that knows less than we do, or that has not looked at the proposal, say anything about what became of it elsewhere.
 _WAIT_FOR_METADATA = frozenset(
     {
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.OPERATION_NOT_ATTEMPTED,
         ErrorCode.INVALID_UPDATE_VERSION,
         ErrorCode.FENCED_LEADER_EPOCH,
         ErrorCode.NEW_LEADER_ELECTED,

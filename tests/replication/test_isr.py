@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kafkapy.errors import ErrorCode
 from kafkapy.log.partition import Partition
 from kafkapy.replication.isr import ALTER_PARTITION_VERSION, IsrTracker
@@ -204,6 +206,26 @@ def test_stale_epoch_keeps_holding_until_the_metadata_tells() -> None:
     leader.fetched(2, 3)
     assert leader.partitions[0].high_watermark == 0
     leader.partitions[0].make_leader(5, (1, 2), (1, 2, 3), partition_epoch=12, now_ms=leader.clock.now_ms)
+    assert leader.partitions[0].high_watermark == 3
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_CONTROLLER, ErrorCode.OPERATION_NOT_ATTEMPTED])
+def test_one_that_has_not_decided_keeps_holding(code: ErrorCode) -> None:
+    """A former controller that is behind the metadata: its successor may have accepted the proposal, with an answer that was lost."""
+    leader = Leader((1, 2))
+    leader.fetched(3, 0)
+    leader.wanted()
+    leader.tracker.answered(None, leader.clock.now_ms)
+    leader.clock.now_ms += 1000
+    leader.wanted()
+    leader.answer([], code=code)
+    send(leader.partitions[0], 3)
+    leader.fetched(2, 3)
+    assert leader.partitions[0].high_watermark == 0
+    leader.clock.now_ms += 1000
+    leader.fetched(3, 0)
+    leader.check(0)
+    leader.fetched(3, 3)
     assert leader.partitions[0].high_watermark == 3
 
 
