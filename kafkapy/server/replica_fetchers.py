@@ -160,8 +160,11 @@ class _Fetcher:
     def _answered(self, request: Any, response: Any) -> None:
         if self._closed:
             return
-        self.core.answered(request, response, self._broker.clock_ms())
-        self.pump()
+        try:
+            self.core.answered(request, response, self._broker.clock_ms())
+        finally:
+            # Also after a fault of ours: the connection is broken for it, and what has been asked by then begins anew.
+            self.pump()
 
     def _set_timer(self, due_ms: int) -> None:
         if self._timer is not None:
