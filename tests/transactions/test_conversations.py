@@ -10,7 +10,8 @@ import pytest
 
 from kafkapy.testing import Broker
 from tests.support.wire_client import WireClient
-from tests.transactions.conversations import CONVERSATIONS, Talk
+from tests.transactions.conversations import CONVERSATIONS
+from tests.transactions.talk import Talk
 
 KAFKA_ANSWERS: dict[str, list[str]] = json.loads(Path(__file__).with_name("kafka_answers.json").read_text())
 

@@ -17,8 +17,8 @@ from kafkapy.testing import Broker
 from kafkapy.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafkapy.wire.record_batch import iterate_batches
 from tests.support.wire_client import Closed, WireClient
-from tests.transactions.conversations import Talk
 from tests.transactions.crashing_broker import SETTINGS
+from tests.transactions.talk import Talk
 
 # What the broker appends in a transaction over two partitions and one group, in order.
 STEPS = [

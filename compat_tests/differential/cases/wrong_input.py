@@ -254,6 +254,18 @@ def wrong_consumer_members(probe: Probe) -> None:
     beat("classic group of members that no consumer can follow", group_id="wk-classic")
 
 
+def _wrong_producers(probe: Probe, who: dict[str, Any], good: dict[str, Any]) -> None:
+    for label, options in {
+        "unknown id with a producer id": {"transactional_id": "wt-fresh", "producer_id": 5, "producer_epoch": 0},
+        "another producer id": {**good, "producer_id": who["producer_id"] + 5000},
+        "future epoch": {**good, "producer_epoch": who["producer_epoch"] + 9},
+        "timeout above the maximum": {"transactional_id": "wt-id", "transaction_timeout_ms": 900_001},
+        "empty transactional id": {"transactional_id": ""},
+        "producer id without an epoch": {"transactional_id": "wt-id", "producer_id": 5},
+    }.items():
+        tell(probe, label, InitProducerIdRequest(**{"transaction_timeout_ms": 1000, **options}), 4)
+
+
 @case
 def wrong_transactions(probe: Probe) -> None:
     transactions_ready(probe)
@@ -292,15 +304,7 @@ def wrong_transactions(probe: Probe) -> None:
             offsets(label, version, **mistake)
     for version in (0, 4):
         tell(probe, "nothing to end", EndTxnRequest(committed=True, **good), version)
-    for label, options in {
-        "unknown id with a producer id": {"transactional_id": "wt-fresh", "producer_id": 5, "producer_epoch": 0},
-        "another producer id": {**good, "producer_id": who["producer_id"] + 5000},
-        "future epoch": {**good, "producer_epoch": who["producer_epoch"] + 9},
-        "timeout above the maximum": {"transactional_id": "wt-id", "transaction_timeout_ms": 900_001},
-        "empty transactional id": {"transactional_id": ""},
-        "producer id without an epoch": {"transactional_id": "wt-id", "producer_id": 5},
-    }.items():
-        tell(probe, label, InitProducerIdRequest(**{"transaction_timeout_ms": 1000, **options}), 4)
+    _wrong_producers(probe, who, good)
     data = batch(b"a", base_sequence=0, transactional=True, **who)
     for version in (9, 11):
         tell(probe, "partition not added", produce("wt", data, index=1, acks=-1, transactional_id="wt-id"), version)
