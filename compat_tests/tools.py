@@ -101,15 +101,15 @@ def go_own_tests(module: str, version: str, package: str) -> Path:
     return built
 
 
-def node_modules(source: Path) -> Path:
-    """A folder with the node_modules that a package.json asks for, its scripts beside them."""
+def node_modules(source: Path, env: Mapping[str, str] | None = None) -> Path:
+    """A folder with the node_modules that a package.json asks for, its scripts beside them; `env` is for what they build."""
     npm = program("npm", "https://nodejs.org")
 
     def make(out: Path) -> None:
         for file in source.iterdir():
             if file.suffix in (".js", ".json"):
                 shutil.copy(file, out)
-        _install([npm, "install", "--silent", "--no-audit", "--no-fund"], out, cwd=out)
+        _install([npm, "install", "--silent", "--no-audit", "--no-fund"], out, cwd=out, env=env)
 
     return _built(source, "node", make)
 
@@ -175,15 +175,26 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
         yield
 
 
-def _install(command: Sequence[str | Path], folder: Path, cwd: Path | None = None) -> None:
+def _install(
+    command: Sequence[str | Path], folder: Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> None:
     """Run what fetches or builds; what cannot be fetched is a missing tool, not a failed broker."""
     if (folder / "complete").exists():
         return
     if folder.name not in _failed:
-        done = subprocess.run(
-            [str(part) for part in command], capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S, cwd=cwd
-        )
-        _failed[folder.name] = (done.stderr or done.stdout).strip()[-300:] if done.returncode != 0 else ""
+        _failed[folder.name] = _failure([str(part) for part in command], cwd, env or {})
     if _failed[folder.name]:
         pytest.skip(f"{Path(command[0]).name} could not install it: {_failed[folder.name]}")
     (folder / "complete").touch()
+
+
+def _failure(command: list[str], cwd: Path | None, env: Mapping[str, str]) -> str:
+    """Why a command did not do its work; empty if it did."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S, cwd=cwd, env={**os.environ, **env}
+        )
+    except subprocess.TimeoutExpired:
+        return f"not within {INSTALL_TIMEOUT_S:.0f} s"
+    said = (done.stderr or done.stdout).strip()[-300:]
+    return said or f"it ended with {done.returncode}" if done.returncode != 0 else ""
