@@ -8,12 +8,13 @@ marker.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Protocol
 
 from kafkapy.errors import ErrorCode
 from kafkapy.transactions.shard import Entry, Marker, Shard, ShardState
 from kafkapy.transactions.states import Event, TransactionState, step
-from kafkapy.transactions.transaction import completed
+from kafkapy.transactions.transaction import Transaction, completed
 
 log = logging.getLogger("kafkapy.transactions")
 
@@ -57,10 +58,17 @@ class Markers:
         self._write(entry, transaction.partitions, now_ms)
 
     def resend_all(self, now_ms: int) -> None:
-        """After loading: the decision stands in the log, and nobody knows which of its markers were written."""
+        """After loading: the decision stands in the log, and nobody knows which of its markers were written.
+
+        Nor whether the followers have it. If they don't, the next coordinator may decide otherwise: markers wait for them here too.
+        """
         for entry in list(self._shard.entries.values()):
             if entry.transaction.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT):
-                self.send(entry, now_ms)
+                self._shard.settled(entry, now_ms, partial(self._resend, entry, entry.transaction))
+
+    def _resend(self, entry: Entry, transaction: Transaction, code: ErrorCode, now_ms: int) -> None:
+        if not code and entry.transaction is transaction:
+            self.send(entry, now_ms)
 
     def written(self, marker: Marker, topic: str, partition: int, code: ErrorCode, now_ms: int) -> None:
         """How it went with a marker that was under way."""

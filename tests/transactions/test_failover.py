@@ -119,6 +119,20 @@ def test_a_decided_transaction_is_finished_by_the_next_coordinator(commit: bool)
     assert ok(world.end(producer, commit=commit)) == following
 
 
+def test_a_decision_that_the_followers_lack_marks_nothing_yet() -> None:
+    """The coordinator after the next one may not have it, and abort what would have been committed in part."""
+    world = World()
+    producer = world.producer()
+    ok(world.add(producer))
+    world.log.replicated = False
+    world.end(producer)
+    world.restart()
+    assert world.markers() == []
+    world.replicate()
+    assert world.markers() == [(Producer(1001, 1), True)]
+    assert world.state().state is TransactionState.COMPLETE_COMMIT
+
+
 def test_an_open_transaction_survives_and_goes_on() -> None:
     """With all its partitions."""
     world = World()
