@@ -19,8 +19,13 @@ if TYPE_CHECKING:
 WRITE_BYTES = 256 * 1024
 
 
-def append_as_follower(log: Log, records: memoryview | bytes | bytearray, now_ms: int) -> AppendInfo:
-    """Append what is whole; an incomplete tail is cut off.
+def append_as_follower(
+    log: Log, records: memoryview | bytes | bytearray, now_ms: int, leader_epoch: int | None = None
+) -> AppendInfo:
+    """Append what is whole; an incomplete tail is cut off, and so is what is of a later epoch than `leader_epoch`, the one that is followed.
+
+    The leader sends from its file. If it has lost the leadership on the way, and its file was cut and goes on with what another leader wrote, then
+    that does not continue what it has sent before.
 
     Raises KafkaError(CORRUPT_MESSAGE) where a checksum does not match, and OFFSET_OUT_OF_RANGE where a batch does not continue
     the log; batches before that are appended.
@@ -34,6 +39,8 @@ def append_as_follower(log: Log, records: memoryview | bytes | bytearray, now_ms
     limit = min(WRITE_BYTES, log.config.segment_bytes)
     try:
         for position, header in iterate_batches(view):
+            if leader_epoch is not None and header.partition_leader_epoch > leader_epoch:
+                break
             check_crc(view, position, header)
             if header.base_offset < end_offset:
                 raise KafkaError(

@@ -238,9 +238,11 @@ class Log:
             AppendInfo, (first_offset, last_offset, append_time_ms, self.log_start_offset, max_timestamp, size, False)
         )
 
-    def append_as_follower(self, records: memoryview | bytes | bytearray, *, now_ms: int) -> AppendInfo:
+    def append_as_follower(
+        self, records: memoryview | bytes | bytearray, *, now_ms: int, leader_epoch: int | None = None
+    ) -> AppendInfo:
         """Append whole batches that carry their offsets and epochs, as fetched from the leader: see follower_append.py."""
-        return follower_append.append_as_follower(self, records, now_ms)
+        return follower_append.append_as_follower(self, records, now_ms, leader_epoch)
 
     def _write(
         self,

@@ -470,7 +470,7 @@ class Partition:
             and read_header(records).base_offset < start
         ):
             self._begin_within_batch(log, records, now_ms)
-        info = log.append_as_follower(records, now_ms=now_ms)
+        info = log.append_as_follower(records, now_ms=now_ms, leader_epoch=self.leader_epoch)
         self.follow_high_watermark(leader_high_watermark)
         return info
 

@@ -204,6 +204,19 @@ def test_follower_takes_the_leaders_high_watermark_as_far_as_it_reaches() -> Non
     assert (follower.high_watermark, follower.log.log_end_offset) == (50, 50)
 
 
+def test_follower_takes_nothing_of_a_later_epoch_than_it_follows() -> None:
+    """A leader that lost its leadership while it sent may send what its successor wrote, behind what that one does not have."""
+    leader, log = partition((1, 2), (1, 2)), open_log()
+    send(leader)
+    leader.make_leader(4, (1, 2), (1, 2), now_ms=NOW_MS)
+    send(leader)
+    data = leader.read(0, 1000, replica_id=2).records.read_bytes()
+    follower = Partition(NAME, TOPIC_ID, 2, lambda: log)
+    follower.make_follower(1, 3, (1, 2), (1, 2))
+    follower.append_as_follower(data, now_ms=NOW_MS, leader_high_watermark=4)
+    assert (log.log_end_offset, log.epochs.latest_epoch, follower.high_watermark) == (2, 3, 2)
+
+
 def test_high_watermark_comes_back_from_its_checkpoint() -> None:
     """A restarted follower serves nothing above it until the leader says more; a log that is shorter bounds it."""
     disk = MemoryFilesystem()
