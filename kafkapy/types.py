@@ -7,6 +7,7 @@ ZERO_UUID = bytes(16)
 # The logs of the coordinators.
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTION_TOPIC = "__transaction_state"
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 
 
 class TopicPartition(NamedTuple):

@@ -28,6 +28,9 @@ BACKOFF_FIRST_S = 0.02
 BACKOFF_MAX_S = 1.0
 CONNECT_TIMEOUT_S = 10.0
 
+# Metadata that will be better in a moment.
+NO_LEADER_YET = (ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.BROKER_NOT_AVAILABLE)
+
 # What a partition's results look like to `on_leaders`: whose it is, its error code, and what was found.
 PartitionResults = Iterable[tuple[TopicPartition, int, T]]
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from kafkapy.client.client import BACKOFF_FIRST_S, BACKOFF_MAX_S, Client, error_of
+from kafkapy.client.client import BACKOFF_FIRST_S, BACKOFF_MAX_S, NO_LEADER_YET, Client, error_of
 from kafkapy.client.connection import BrokerConnection, Pending, Unreachable
 from kafkapy.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
 from kafkapy.errors import ErrorCode, KafkaError
@@ -30,9 +30,6 @@ from kafkapy.wire.messages.fetch import (
 )
 from kafkapy.wire.record_batch import BatchHeader, check_crc, iterate_batches
 from kafkapy.wire.records import Record, read_end_txn_marker, read_records
-
-# Metadata that will be better in a moment.
-_NO_LEADER_YET = (ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.BROKER_NOT_AVAILABLE)
 
 
 class FetchedRecord(NamedTuple):
@@ -147,7 +144,7 @@ class Fetcher:
             except Unreachable as error:
                 fetched, failure = [], error
             except KafkaError as error:
-                if error.code not in _NO_LEADER_YET:
+                if error.code not in NO_LEADER_YET:
                     raise
                 fetched, failure = [], error
             if failure is None:

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, Self
 
-from kafkapy.client.client import BACKOFF_FIRST_S, BACKOFF_MAX_S, Client, error_of
+from kafkapy.client.client import BACKOFF_FIRST_S, BACKOFF_MAX_S, NO_LEADER_YET, Client, error_of
 from kafkapy.client.connection import BrokerConnection, Pending, Unreachable
 from kafkapy.client.partitioner import Partitioner
 from kafkapy.errors import ErrorCode, KafkaError
@@ -36,9 +36,6 @@ INIT_PRODUCER_ID_KEY = 22
 # Below the broker's message.max.bytes default of 1,048,588, with room for the largest batch header and one varint more a record.
 BATCH_BYTES_DEFAULT = 512 * 1024
 REQUEST_BYTES_MAX = 8 * 1024 * 1024
-
-# Metadata that will be better in a moment.
-_NO_LEADER_YET = (ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.BROKER_NOT_AVAILABLE)
 
 _BASE_OFFSET = struct.Struct(">q")
 
@@ -200,7 +197,7 @@ class Producer:
             except Unreachable as error:
                 failure = error
             except KafkaError as error:
-                if error.code not in _NO_LEADER_YET:
+                if error.code not in NO_LEADER_YET:
                     raise
                 failure = error
             if time.monotonic() + pause > deadline:

@@ -8,14 +8,12 @@ from typing import Any, NamedTuple
 from kafkapy.client.client import Client, error_of
 from kafkapy.client.offsets import by_topic
 from kafkapy.errors import ErrorCode, KafkaError
-from kafkapy.types import TopicPartition
+from kafkapy.types import CLUSTER_METADATA_TOPIC, TopicPartition
 
 DESCRIBE_TOPIC_PARTITIONS_KEY = 75
 
 PREFERRED = 0
 UNCLEAN = 1
-
-METADATA_TOPIC = "__cluster_metadata"
 
 
 class Replicas(NamedTuple):
@@ -215,7 +213,9 @@ def describe_quorum(client: Client, *, patient: bool = True) -> Quorum:
     """The metadata quorum. A cluster without a leader does not know, and is asked again while there is time if we are patient."""
     from kafkapy.wire.messages.describe_quorum import DescribeQuorumRequest, RequestPartition, RequestTopic
 
-    request = DescribeQuorumRequest(topics=[RequestTopic(topic_name=METADATA_TOPIC, partitions=[RequestPartition()])])
+    request = DescribeQuorumRequest(
+        topics=[RequestTopic(topic_name=CLUSTER_METADATA_TOPIC, partitions=[RequestPartition()])]
+    )
     for is_last in client.attempts():
         answer = client.request(request)
         rows = [row for topic in answer.topics for row in topic.partitions]

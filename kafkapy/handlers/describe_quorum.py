@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kafkapy.errors import ErrorCode
 from kafkapy.handlers.context import RequestContext
 from kafkapy.raft.quorum import VoterProgress
-from kafkapy.raft.topic_names import CLUSTER_METADATA_TOPIC
+from kafkapy.types import CLUSTER_METADATA_TOPIC
 from kafkapy.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,

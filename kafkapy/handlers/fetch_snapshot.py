@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kafkapy.errors import ErrorCode
 from kafkapy.handlers.context import RequestContext
-from kafkapy.raft.topic_names import CLUSTER_METADATA_TOPIC
+from kafkapy.types import CLUSTER_METADATA_TOPIC
 from kafkapy.wire.messages.fetch_snapshot import (
     FetchSnapshotRequest,
     FetchSnapshotResponse,

@@ -13,7 +13,7 @@ from kafkapy.errors import ErrorCode
 from kafkapy.handlers.context import RequestContext
 from kafkapy.handlers.wait import METADATA_CHANGED, Wait
 from kafkapy.raft.metadata_log import METADATA_TOPIC_ID
-from kafkapy.raft.topic_names import CLUSTER_METADATA_TOPIC
+from kafkapy.types import CLUSTER_METADATA_TOPIC
 from kafkapy.wire.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,

@@ -19,7 +19,7 @@ from kafkapy.log.data_folder import DataFolder, deleted_folder_name, stray_folde
 from kafkapy.log.files import FilePool
 from kafkapy.log.filesystem import Filesystem, storage_errors
 from kafkapy.log.log import Log
-from kafkapy.types import TopicPartition
+from kafkapy.types import CLUSTER_METADATA_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
     from kafkapy.config.log_config import LogConfig
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # Its folder may lie in a data folder, but it is none of the logs here: raft/metadata_log.py opens and checks it.
-METADATA_TOPIC = "__cluster_metadata"
 
 # A stop that has more logs than this to flush makes the whole disk durable once instead of file by file.
 _SYNC_EACH_MAX = 64
@@ -95,7 +94,7 @@ class LogManager:
         return [
             topic_partition
             for topic_partition, folder in self._folder_of.items()
-            if not folder.clean and topic_partition not in self.logs and topic_partition.topic != METADATA_TOPIC
+            if not folder.clean and topic_partition not in self.logs and topic_partition.topic != CLUSTER_METADATA_TOPIC
         ]
 
     def recover(self, topic_partition: TopicPartition, config: LogConfig, topic_id: bytes, now_ms: int) -> Log:

@@ -18,7 +18,7 @@ from kafkapy.errors import ErrorCode, KafkaError, ProtocolError, StorageError
 from kafkapy.raft.metadata_batches import read_committed, read_snapshot
 from kafkapy.raft.metadata_log import METADATA_TOPIC_ID
 from kafkapy.raft.quorum import Outcome, QuorumListener, RunOnLoop, SnapshotPosition, Ticket, VoterProgress
-from kafkapy.raft.topic_names import CLUSTER_METADATA_TOPIC
+from kafkapy.types import CLUSTER_METADATA_TOPIC
 from kafkapy.wire.messages import fetch_snapshot
 from kafkapy.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData, ReplicaState
 from kafkapy.wire.messages.fetch_snapshot import FetchSnapshotRequest

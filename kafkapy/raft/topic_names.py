@@ -12,7 +12,6 @@ from kafkapy.types import OFFSETS_TOPIC, TRANSACTION_TOPIC
 NAME_LENGTH_MAX = 249
 _ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
-CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 INTERNAL_TOPICS = frozenset((OFFSETS_TOPIC, TRANSACTION_TOPIC, "__share_group_state"))
 
 

@@ -15,7 +15,8 @@ from kafkapy.raft.decision import DECISION_RECORDS_MAX, Decision, UuidSource
 from kafkapy.raft.image import TOPIC, MetadataImage, PartitionImage
 from kafkapy.raft.image_records import partition_record
 from kafkapy.raft.placement import UsableBroker, place
-from kafkapy.raft.topic_names import CLUSTER_METADATA_TOPIC, check_topic_name, collision_key, has_collision_chars
+from kafkapy.raft.topic_names import check_topic_name, collision_key, has_collision_chars
+from kafkapy.types import CLUSTER_METADATA_TOPIC
 from kafkapy.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,

@@ -36,8 +36,8 @@ from kafkapy.log.checkpoints import (
 )
 from kafkapy.log.filesystem import OsFilesystem, read_file, replace_file, storage_errors
 from kafkapy.raft.entries import JOURNAL_NAME, SNAPSHOT_NAME
-from kafkapy.raft.topic_names import CLUSTER_METADATA_TOPIC
 from kafkapy.raft.voter_session import Claims, Refusal, Standing
+from kafkapy.types import CLUSTER_METADATA_TOPIC
 
 FILE_NAME = "quorum.voters"
 

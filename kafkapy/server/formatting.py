@@ -13,10 +13,10 @@ from kafkapy.errors import StartError, StorageError
 from kafkapy.log.checkpoints import parse_uuid, read_meta_properties, write_meta_properties
 from kafkapy.log.filesystem import storage_errors
 from kafkapy.log.manager import LogManager
-from kafkapy.raft.topic_names import CLUSTER_METADATA_TOPIC
 from kafkapy.raft.voter_identity import VoterIdentity, note_unformatted
 from kafkapy.raft.voter_session import Standing
 from kafkapy.server.metadata_follower import new_cluster_id
+from kafkapy.types import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from kafkapy.config.broker_config import BrokerConfig

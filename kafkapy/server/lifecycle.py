@@ -26,6 +26,7 @@ from kafkapy.raft.delta import delta_between
 from kafkapy.raft.image import MetadataImage
 from kafkapy.server.controller_duties import ControllerDuties
 from kafkapy.server.directory_reporter import DirectoryReporter
+from kafkapy.server.waiting import NOBODY
 from kafkapy.wire.messages import broker_registration, controller_registration
 from kafkapy.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from kafkapy.wire.messages.broker_registration import BrokerRegistrationRequest
@@ -308,7 +309,7 @@ class Lifecycle:
             return True
 
         deadline_ms = self._broker.clock_ms() + int(timeout_s * 1000)
-        self._broker.waiting.park(Wait((METADATA_CHANGED,), deadline_ms, again), _Ignored())
+        self._broker.waiting.park(Wait((METADATA_CHANGED,), deadline_ms, again), NOBODY)
         await moved.wait()
 
     async def _ask(self, request: Request, version: int, timeout_ms: int) -> Any:
@@ -343,17 +344,6 @@ class Lifecycle:
                 code = ErrorCode(answer.error_code)
                 self._say(code, f"the active controller refuses this one: {code.name}: {code.explanation}")
             await trio.sleep(RETRY_S)
-
-
-class _Ignored:
-    """The slot of a wait that only wakes a task."""
-
-    def finish(self, response: Any) -> None:
-        """Nothing is to be sent."""
-
-    def fail(self, error: BaseException) -> None:
-        """Its own mistakes are logged like those of requests."""
-        log.error("a wait of the broker's own failed", exc_info=error)
 
 
 def _registration(own: NodeIdentity, cluster_id: str) -> BrokerRegistrationRequest:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import trio
 
+from kafkapy.config.listeners import SECURITY_PROTOCOLS
 from kafkapy.errors import StartError, StorageError
 from kafkapy.handlers.wait import METADATA_CHANGED
 from kafkapy.log.checkpoints import format_uuid
@@ -22,7 +23,7 @@ from kafkapy.raft.cluster import NodeIdentity
 from kafkapy.raft.controller import Controller
 from kafkapy.raft.image import Listener as RegisteredListener
 from kafkapy.raft.node import MetadataNode, MetadataSettings
-from kafkapy.raft.topic_names import CLUSTER_METADATA_TOPIC
+from kafkapy.types import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from kafkapy.config.broker_config import BrokerConfig
@@ -37,8 +38,6 @@ log = logging.getLogger("kafkapy.metadata")
 
 # As hosts of listeners: whatever addresses this machine has. Nobody can connect to them.
 _EVERY_ADDRESS = ("", "0.0.0.0", "::")
-
-_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class Membership(Protocol):
@@ -203,7 +202,7 @@ def _registered(broker: Broker, listener: Listener) -> RegisteredListener:
     host, port = (shown.host, shown.port) if shown is not None else broker.bound[listener.name]
     if host in _EVERY_ADDRESS:
         host = "localhost" if broker.config.single_node else socket.getfqdn()
-    return RegisteredListener(listener.name, host, port, _PROTOCOLS.index(listener.protocol))
+    return RegisteredListener(listener.name, host, port, SECURITY_PROTOCOLS.index(listener.protocol))
 
 
 def _quorum(broker: Broker, nursery: trio.Nursery, folder: str) -> Quorum:

@@ -22,9 +22,9 @@ from kafkapy.handlers.replicas import TopicReplicas
 from kafkapy.log.filesystem import DamagedLogError, DiskFullError
 from kafkapy.log.partition import Partition
 from kafkapy.raft.image import BROKER, TOPIC
-from kafkapy.raft.topic_names import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS
+from kafkapy.raft.topic_names import INTERNAL_TOPICS
 from kafkapy.replication.throttle import UNLIMITED, Throttle, is_throttled
-from kafkapy.types import TopicPartition
+from kafkapy.types import CLUSTER_METADATA_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
     from kafkapy.config.log_config import LogConfig

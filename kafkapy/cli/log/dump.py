@@ -11,6 +11,7 @@ import click
 
 from kafkapy.cli.failures import Failure
 from kafkapy.cli.framework import command
+from kafkapy.cli.properties import CODECS
 from kafkapy.errors import StorageError
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from kafkapy.wire.schema import Data
 
 Row = dict[str, Any]
-
-_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 @command(
@@ -138,7 +137,7 @@ def _batch_row(position: int, header: BatchHeader) -> Row:
         "base_offset": header.base_offset,
         "last_offset": header.last_offset,
         "records": header.record_count,
-        "codec": _CODECS[header.codec] if header.codec < len(_CODECS) else header.codec,
+        "codec": CODECS[header.codec] if header.codec < len(CODECS) else header.codec,
         "timestamp": header.max_timestamp,
         "timestamp_type": "append" if header.is_log_append_time else "create",
         "leader_epoch": header.partition_leader_epoch,

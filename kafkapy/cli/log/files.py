@@ -24,9 +24,8 @@ from kafkapy.log.epochs import LEADER_EPOCH_FILE
 from kafkapy.log.filesystem import OsFilesystem
 from kafkapy.log.segment import INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from kafkapy.log.sparse_index import OffsetIndex, TimeIndex
+from kafkapy.types import CLUSTER_METADATA_TOPIC
 from kafkapy.wire.record_batch import BatchHeader
-
-METADATA_TOPIC = "__cluster_metadata"
 
 # A snapshot of the metadata log: batches, too. The first one, which Kafka's formatting tool writes, has a name of its own.
 METADATA_SNAPSHOT_SUFFIX = ".checkpoint"
@@ -84,7 +83,7 @@ def classify(path: Path) -> LogFile | None:
     if kind is None or (path.suffix in _BY_SUFFIX and not digits.isdigit() and path.name != BOOTSTRAP_FILE):
         return None
     partition = parse_partition_folder(path.absolute().parent.name)
-    topic = METADATA_TOPIC if path.name == BOOTSTRAP_FILE else partition.topic if partition else ""
+    topic = CLUSTER_METADATA_TOPIC if path.name == BOOTSTRAP_FILE else partition.topic if partition else ""
     # Offsets in a snapshot of the metadata log count its own records; the name says what it stands for.
     base_offset = int(digits) if digits.isdigit() and path.suffix != METADATA_SNAPSHOT_SUFFIX else 0
     return LogFile(path, kind, base_offset, topic)
