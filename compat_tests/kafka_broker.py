@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
+from tests.support.ports import free_ports
+
 VERSION = "4.3.1"
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 30.0
@@ -46,7 +48,7 @@ class KafkaBroker:
 
     def __init__(self, config: Mapping[str, str] | None = None, heap: str = "400m") -> None:
         self.root = Path(tempfile.mkdtemp(prefix="kafkapy-compat-"))
-        self.port, controller = _free_ports(2)
+        self.port, controller = free_ports(2)
         self._heap = heap
         self._process: subprocess.Popen[bytes] | None = None
         settings = {
@@ -121,11 +123,3 @@ class KafkaBroker:
                 process.kill()
                 process.wait()
         shutil.rmtree(self.root, ignore_errors=True)
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [sock.getsockname()[1] for sock in sockets]
-    for sock in sockets:
-        sock.close()
-    return ports

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 WAIT_S = 20.0
 
@@ -78,6 +80,30 @@ def until(condition: Callable[[], bool], polled: Iterable[Consumer] = (), wait_s
             member.poll(0.05)
         if not members:
             time.sleep(0.05)
+
+
+def first_failure(source: Consumer) -> int:
+    """Poll until the consumer reports an error; its code."""
+    found: list[int] = []
+
+    def failed() -> bool:
+        message = source.poll(0.1)
+        if message is not None:
+            error = message.error()
+            assert error is not None, "a record where an error was to come"
+            found.append(error.code())
+        return bool(found)
+
+    until(failed)
+    return found[0]
+
+
+def code(future: Future[Any]) -> int:
+    """The error that a call of the admin client ends with."""
+    with pytest.raises(KafkaException) as failure:
+        future.result(WAIT_S)
+    found: int = failure.value.args[0].code()
+    return found
 
 
 def values(messages: Iterable[Message]) -> list[bytes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
     TopicMetadata,
 )
 
-from compat_tests.confluent.support import WAIT_S, consumer, produce, until
+from compat_tests.confluent.support import WAIT_S, code, consumer, produce, until
 
 BASE_MS = 1_700_000_000_000
 
@@ -26,13 +26,6 @@ BASE_MS = 1_700_000_000_000
 def admin(bootstrap: str) -> AdminClient:
     """An admin client."""
     return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-
-
-def code(future) -> int:
-    """The error that a call ends with."""
-    with pytest.raises(KafkaException) as failure:
-        future.result(WAIT_S)
-    return failure.value.args[0].code()
 
 
 def configs(admin: AdminClient, kind: ResourceType, name: str) -> dict[str, ConfigEntry]:

@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from compat_tests.confluent.support import WAIT_S, consumer, until
+from compat_tests.confluent.support import WAIT_S, code, consumer, until
 from compat_tests.confluent.test_groups import owned, settings
 from compat_tests.target import Target
 
@@ -46,13 +46,6 @@ def idle(bootstrap: str, topic: str, unique) -> str:
     source.commit(offsets=[TopicPartition(topic, 0, 3), TopicPartition(topic, 1, 4)], asynchronous=False)
     source.close()
     return group
-
-
-def code(future) -> int:
-    """The error that a call ends with."""
-    with pytest.raises(KafkaException) as failure:
-        future.result(WAIT_S)
-    return failure.value.args[0].code()
 
 
 @pytest.mark.parametrize("protocol", ["range", "consumer"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, TopicPartition
 
-from compat_tests.confluent.support import WAIT_S, consumer, produce, take, until, values
+from compat_tests.confluent.support import WAIT_S, consumer, first_failure, produce, take, until, values
 from compat_tests.target import Target
 
 BASE_MS = 1_700_000_000_000
@@ -93,16 +93,7 @@ def test_offset_out_of_range_error(bootstrap: str, filled: str, unique) -> None:
     """auto.offset.reset=error hands it to the application."""
     source = consumer(bootstrap, unique("g"), **{"auto.offset.reset": "error"})
     source.assign([TopicPartition(filled, 0, 1_000)])
-    found: list[int] = []
-
-    def failed() -> bool:
-        message = source.poll(0.1)
-        if message is not None:
-            found.append(message.error().code())
-        return bool(found)
-
-    until(failed)
-    assert found == [KafkaError._AUTO_OFFSET_RESET]
+    assert first_failure(source) == KafkaError._AUTO_OFFSET_RESET
     source.close()
 
 
@@ -147,16 +138,7 @@ def test_unknown_topic(bootstrap: str, unique) -> None:
     """Subscribing to a topic that is not there reports UNKNOWN_TOPIC_OR_PART."""
     source = consumer(bootstrap, unique("g"), **{"allow.auto.create.topics": False})
     source.subscribe([unique("nowhere")])
-    found: list[int] = []
-
-    def failed() -> bool:
-        message = source.poll(0.1)
-        if message is not None:
-            found.append(message.error().code())
-        return bool(found)
-
-    until(failed)
-    assert found == [KafkaError.UNKNOWN_TOPIC_OR_PART]
+    assert first_failure(source) == KafkaError.UNKNOWN_TOPIC_OR_PART
     source.close()
 
 

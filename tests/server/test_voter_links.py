@@ -26,7 +26,7 @@ from kafkapy.server.formatting import format_folders
 from kafkapy.server.voter_links import VoterLinks, link_voters
 from kafkapy.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.raft.support import RunningNode
-from tests.server.voter_chaos import free_ports
+from tests.support.ports import free_ports
 
 
 class Controller:

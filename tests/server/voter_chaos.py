@@ -12,7 +12,6 @@ import os
 import queue
 import random
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,8 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+
+from tests.support.ports import free_ports
 
 SNAPSHOT_BYTES = 6000
 IN_FLIGHT = 4
@@ -228,15 +229,6 @@ class Quorum:
             if voter.lives:
                 voter.signal(signal.SIGKILL)
             voter.wait()
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [sock.getsockname()[1] for sock in sockets]
-    for sock in sockets:
-        sock.close()
-    return ports
 
 
 def run(root: Path, kinds: Iterable[str], seed: int) -> Quorum:

@@ -14,7 +14,6 @@ SIGKILL: its sockets close, nothing is flushed or handed over. What SIGKILL does
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -26,6 +25,7 @@ import trio
 from kafkapy.client.client import Client
 from kafkapy.config.broker_config import BrokerConfig
 from kafkapy.server.broker import Broker
+from tests.support.ports import free_ports
 from tests.support.wire_client import WireClient
 
 HOST = "127.0.0.1"
@@ -42,15 +42,6 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
 }
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on."""
-    sockets = [socket.create_server((HOST, 0)) for _ in range(count)]
-    ports = [int(sock.getsockname()[1]) for sock in sockets]
-    for sock in sockets:
-        sock.close()
-    return ports
 
 
 class _Node:
