@@ -11,7 +11,6 @@ class AppendOrigin(Enum):
 
     CLIENT = "client"  # Everything is checked.
     COORDINATOR = "coordinator"  # Our own group and transaction coordinators: control batches allowed, no sequences.
-    RAFT = "raft"  # The metadata log.
 
 
 class AppendInfo(NamedTuple):

@@ -86,7 +86,7 @@ class Compaction:
             task.map_bytes, task.map_load_factor, task.first_uncleanable_offset - task.first_dirty_offset
         )
         self._trail = TransactionTrail(task.aborted)
-        self._bytes_read = self._bytes_written = self._records_read = self._records_kept = 0
+        self._bytes_written = self._records_read = self._records_kept = 0
 
     def groups(self) -> Iterator[CompactedGroup]:
         """Do the work; each group is complete and on disk when it is yielded.
@@ -118,7 +118,6 @@ class Compaction:
         return CompactionStats(
             self._map.latest_offset + 1,
             self._map.count,
-            self._bytes_read,
             self._bytes_written,
             self._records_read,
             self._records_kept,
@@ -291,7 +290,6 @@ class Compaction:
         try:
             for _, header, batch in read_whole(self._fs, fd, segment.size):
                 self._step(len(batch))
-                self._bytes_read += len(batch)
                 yield header, batch
         except UnreadableBatch as error:
             raise DamagedSourceError(f"{path}: damaged at position {error.position}: {error.reason}") from error

@@ -68,7 +68,6 @@ class CompactionStats(NamedTuple):
 
     end_offset: int  # everything before it is clean now
     keys: int
-    bytes_read: int
     bytes_written: int
     records_read: int
     records_kept: int

@@ -37,7 +37,6 @@ from kafkapy.wire.schema import Record
 
 log = logging.getLogger(__name__)
 
-FOLDER = "__cluster_metadata-0"
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 SNAPSHOTS_KEPT = 2
 LOG_SUFFIX = ".log"

@@ -313,10 +313,10 @@ def test_slice_in_flight_survives_the_deletion_of_its_segment() -> None:
     assert found.file.fd == -1
 
 
-def test_metadata_batches_may_be_appended_by_our_own_side() -> None:
-    """Coordinators and the quorum append what no client may; the frame is still checked."""
+def test_coordinators_append_what_no_client_may() -> None:
+    """Our own side is trusted with what a batch says; the frame is still checked."""
     log = open_log()
-    log.append_as_leader(batch(2), leader_epoch=4, now_ms=NOW_MS, origin=AppendOrigin.RAFT)
+    log.append_as_leader(batch(2), leader_epoch=4, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
     with pytest.raises(KafkaError):
-        log.append_as_leader(batch(2)[:-1], leader_epoch=4, now_ms=NOW_MS, origin=AppendOrigin.RAFT)
+        log.append_as_leader(batch(2)[:-1], leader_epoch=4, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
     assert log.log_end_offset == 2

@@ -20,13 +20,14 @@ from kafkapy.handlers import (
 )
 from kafkapy.handlers.wait import Wait
 from kafkapy.raft.producer_ids import BLOCK_SIZE, LOW_MARK, ProducerIds, allocate_producer_ids
-from kafkapy.raft.quorum import MemoryQuorum, Outcome
+from kafkapy.raft.quorum import Outcome
 from kafkapy.wire.messages import alter_configs as old_configs
 from kafkapy.wire.messages import incremental_alter_configs as configs
 from kafkapy.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kafkapy.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kafkapy.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kafkapy.wire.messages.init_producer_id import InitProducerIdRequest
+from tests.raft.memory_quorum import MemoryQuorum
 from tests.raft.support import RunningNode
 
 NOW_MS = 1_000_000

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from kafkapy.raft.image import METADATA_VERSION
-from kafkapy.raft.quorum import MemoryQuorum, Outcome
+from kafkapy.raft.quorum import Outcome
 from kafkapy.raft.syncobj_quorum import SyncObjQuorum
 from kafkapy.raft.topics import create_topics
 from kafkapy.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tests.raft.memory_quorum import MemoryQuorum
 from tests.raft.support import RunningNode
 
 
