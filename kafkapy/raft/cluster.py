@@ -94,9 +94,15 @@ def registered_controller(image: MetadataImage, registration: ControllerRegistra
 
 
 def check_levels(image: MetadataImage, features: Mapping[str, FeatureRange]) -> None:
-    """KafkaError UNSUPPORTED_VERSION for a node that cannot run the levels that the cluster has."""
+    """KafkaError UNSUPPORTED_VERSION for a node that cannot run the levels that the cluster has.
+
+    A metadata log that Apache Kafka has begun names features that no kafkapy knows (share groups, say). Nobody here can run them, so
+    they are no reason to keep anybody out.
+    """
     for name, level in sorted({**dict.fromkeys(features, 0), **image.features}.items()):
         lowest, highest = features.get(name, (0, 0))
+        if name not in SUPPORTED_FEATURES and name not in features:
+            continue
         if not lowest <= level <= highest:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,

@@ -2,12 +2,14 @@
 
 Small buffers belong to their connection and are not counted (`max.connections` bounds those). A frame that needs a larger buffer reserves all
 of it first; when the pool is empty the connection waits, unread, and TCP holds its sender back. First come, first served, so a large frame is
-not starved by small ones. A frame larger than the whole pool is let in alone, as Kafka's queued.max.request.bytes does.
+not starved by small ones. A connection keeps its large buffer for the next frame until somebody waits for memory. A frame larger than the
+whole pool is let in alone, as Kafka's queued.max.request.bytes does.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 import trio
 
@@ -18,6 +20,8 @@ class MemoryPool:
     def __init__(self, size_bytes: int) -> None:
         self.size_bytes = size_bytes
         self.used_bytes = 0
+        # Called when somebody has to wait: who holds more than it needs now gives it back.
+        self.reclaim: Callable[[], None] = _nobody_holds_more
         self._queue: deque[tuple[int, trio.Event]] = deque()
 
     @property
@@ -39,6 +43,7 @@ class MemoryPool:
         granted = trio.Event()
         entry = (size, granted)
         self._queue.append(entry)
+        self.reclaim()
         try:
             await granted.wait()
         except trio.Cancelled:
@@ -63,3 +68,7 @@ class MemoryPool:
             size, granted = self._queue.popleft()
             self.used_bytes += size
             granted.set()
+
+
+def _nobody_holds_more() -> None:
+    """A pool whose holders keep nothing that they don't need."""

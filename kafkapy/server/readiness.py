@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import select
+import threading
 import time
 from collections.abc import Callable
 
@@ -28,7 +29,7 @@ EVENTS_MAX = 256
 class Readiness:
     """The sockets of one loop that wait to be read."""
 
-    __slots__ = ("_epoll", "_give_way", "_kicked", "_on_readable")
+    __slots__ = ("_closed", "_epoll", "_give_way", "_kicked", "_lock", "_on_readable")
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -36,6 +37,9 @@ class Readiness:
         self._give_way = False
         self._kicked = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._epoll.register(self._kicked, select.EPOLLIN)
+        # Threads may be late: the number of a closed descriptor may be somebody else's by then.
+        self._lock = threading.Lock()
+        self._closed = False
 
     def add(self, fd: int, on_readable: Callable[[], None]) -> None:
         """Call `on_readable` whenever there is something to read, or an end or an error to find out about by reading."""
@@ -53,12 +57,16 @@ class Readiness:
 
     def kick(self) -> None:
         """From any thread: something else than a socket has news for the loop."""
-        os.eventfd_write(self._kicked, 1)
+        with self._lock:
+            if not self._closed:
+                os.eventfd_write(self._kicked, 1)
 
     def close(self) -> None:
         """Give the descriptors back."""
+        with self._lock:
+            self._closed = True
+            os.close(self._kicked)
         self._epoll.close()
-        os.close(self._kicked)
 
     async def run(self) -> None:
         """Call who is ready, for as long as the broker lives."""

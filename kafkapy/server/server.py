@@ -49,6 +49,7 @@ class Server:
     def __init__(self, config: BrokerConfig, pool: MemoryPool, readiness: Readiness) -> None:
         self.config = config
         self._pool = pool
+        pool.reclaim = self._shrink_idle
         self._readiness = readiness
         self._sockets: list[tuple[Listener, socket.socket]] = []
         self._connections: set[Connection] = set()
@@ -169,6 +170,11 @@ class Server:
         if self._room is None:
             self._room = trio.Event()
         await self._room.wait()
+
+    def _shrink_idle(self) -> None:
+        """Large buffers that hold nothing go back to the pool."""
+        for connection in self._connections:
+            connection.shrink()
 
     @property
     def connection_count(self) -> int:

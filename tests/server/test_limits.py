@@ -83,6 +83,19 @@ def test_queued_max_request_bytes() -> None:
         wait_until(lambda: broker.parts.server._pool.used_bytes <= 1_000_000)
 
 
+def test_who_holds_memory_without_need_gives_it_back_to_who_waits() -> None:
+    """A client that sent a large frame and is quiet now does not keep another one waiting."""
+    with (
+        Broker(topics={"t": 1}, config={"queued.max.request.bytes": "1000000"}) as broker,
+        connected(broker.bootstrap) as quiet,
+        connected(broker.bootstrap) as next_one,
+    ):
+        quiet.request(produce("t", batch(bytes(600_000))), 9)
+        assert broker.parts.server._pool.used_bytes > 600_000
+        next_one.send(produce("t", batch(bytes(700_000))), 9)
+        assert next_one.receive_frame(2.0)
+
+
 def test_a_frame_larger_than_the_whole_pool_is_let_in_alone() -> None:
     """queued.max.request.bytes below the size of a request slows it down but does not shut it out."""
     with (
