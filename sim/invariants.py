@@ -180,6 +180,10 @@ class Checker:
                 truth.extend(broker.node_id, log, high_watermark)
                 seen.verified = high_watermark
                 self._check_in_sync(partition, truth)
+        elif seen.is_leader and high_watermark > truth.end_offset:
+            # It was the leader until this event, in which the high watermark has risen before.
+            truth.extend(broker.node_id, log, high_watermark)
+            seen.verified = high_watermark
         if high_watermark > seen.verified:
             upper = min(high_watermark, truth.end_offset)
             if high_watermark > truth.end_offset:
