@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import trio
 
-from kafkapy.errors import ErrorCode, KafkaError, StorageError
+from kafkapy.errors import ErrorCode, KafkaError, ProtocolError, StorageError
 from kafkapy.handlers.wait import NEVER_MS, Wait
 from kafkapy.log.append_info import AppendOrigin
 from kafkapy.raft.image import GROUP
@@ -163,7 +163,7 @@ class Driver:
         except StorageError as error:
             self._broker.storage_failed(error)
             return
-        except KafkaError as error:
+        except (KafkaError, ProtocolError) as error:
             # Half a state would be worse than none: what lives in this partition stays "loading" until somebody has repaired the log.
             log.error("%s cannot be loaded: %s", partition.topic_partition, error)
             return

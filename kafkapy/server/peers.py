@@ -200,6 +200,10 @@ class Peer:
             await self._receive(self._open)
         except (OSError, ProtocolError) as error:
             reason = error
+        except Exception as error:
+            # A fault of ours ends this connection, as on the answering side, and not the broker.
+            log.exception("%s: what it has sent could not be dealt with", self.name)
+            reason = error
         finally:
             if self._open is not None:
                 trio.lowlevel.notify_closing(self._open)

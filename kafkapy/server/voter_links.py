@@ -278,7 +278,12 @@ class VoterLinks:
         if self._strangers >= STRANGERS_MAX or not self._is_open:
             sock.close()
             return
-        host, port = sock.getpeername()[:2]
+        try:
+            host, port = sock.getpeername()[:2]
+        except OSError as error:
+            log.debug("a voter is gone again: %s", error)
+            sock.close()
+            return
         self._nursery.start_soon(self._answer, sock, received, f"{host.removeprefix('::ffff:')}:{port}")
 
     async def _answer(self, sock: socket.socket, received: bytes, where: str) -> None:

@@ -236,3 +236,26 @@ def test_garbage_breaks_the_connection() -> None:
         assert await answers.count(1) == [None]
 
     run(test)
+
+
+def test_a_fault_of_ours_ends_one_connection_only() -> None:
+    """Who asks again is answered on the next one."""
+    faults, answers = [RuntimeError("ours")], Answers()
+
+    def settle() -> None:
+        if answers.all and faults:
+            raise faults.pop()
+
+    async def test(nursery: trio.Nursery) -> None:
+        node = FakeNode(nursery, lambda key, version: HeartbeatResponse().encode(version))
+        readiness = Readiness()
+        USED.append(readiness)
+        nursery.start_soon(readiness.run)
+        peer = Peer("node", lambda: node.address, nursery, readiness, client_id="test", settle=settle)
+        for number in (1, 2, 3):
+            peer.ask(HeartbeatRequest(), 3, answers)
+            await answers.count(number)
+        assert answers.all[0] is not None and answers.all[2] is not None
+        assert node.connections == 2
+
+    run(test)

@@ -362,6 +362,9 @@ def test_strangers_cost_little(tmp_path: Path, said: Callable[[str], list[str]])
         controller = await world.start(1)
         address = ("127.0.0.1", world.ports[1])
         await until(lambda: controller.links._is_open)
+        gone = socket.socket()  # As after a reset: it has no peer any more.
+        controller.links.accept(gone, b"")
+        assert gone.fileno() == -1
         garbage = await trio.open_tcp_stream(*address)
         await garbage.send_all(b"\x00\x00\x00\x08KPYVgarb")
         assert await garbage.receive_some() == b""
