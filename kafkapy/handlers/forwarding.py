@@ -36,10 +36,11 @@ ANONYMOUS = b"\0\0\x05User\x0aANONYMOUS\0\0"
 class Forwarded:
     """The answer to one forwarded request; also the key under which it is waited for."""
 
-    __slots__ = ("answered", "metadata_offset", "response")
+    __slots__ = ("answered", "metadata_offset", "own", "response")
 
     def __init__(self) -> None:
         self.answered = False
+        self.own: Any = None  # What this node says itself, where nobody has answered.
         self.response: Any = None
         self.metadata_offset = -1
 
@@ -102,7 +103,13 @@ def forward(
         if not forwarded.answered and not expired:
             return None
         if forwarded.response is None:
-            return finish(handle(context, request))
+            if forwarded.own is None:
+                forwarded.own = handle(context, request)
+            answer = forwarded.own
+            if isinstance(answer, Wait):
+                # This node has been elected meanwhile, and decides itself. What it waits for changes the metadata.
+                answer = answer.again(expired)
+            return None if answer is None else finish(answer)
         if broker.image.offset < forwarded.metadata_offset and not expired:
             return None
         return finish(forwarded.response)
