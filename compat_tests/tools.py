@@ -196,5 +196,7 @@ def _failure(command: list[str], cwd: Path | None, env: Mapping[str, str]) -> st
         )
     except subprocess.TimeoutExpired:
         return f"not within {INSTALL_TIMEOUT_S:.0f} s"
-    said = (done.stderr or done.stdout).strip()[-300:]
+    said = (done.stderr or done.stdout).strip()
+    reasons = [line.strip() for line in said.splitlines() if line.lstrip().startswith(("fatal: ", "ERROR: "))]
+    said = (reasons[0] if reasons else said)[-300:]
     return said or f"it ended with {done.returncode}" if done.returncode != 0 else ""
