@@ -28,7 +28,7 @@ from compat_tests.confluent.support import WAIT_S, code, consumer, until
 from compat_tests.confluent.test_groups import owned, settings
 from compat_tests.target import Target
 
-DESCRIBE_SCRAM = 50
+ALTER_SCRAM = 51
 CREATE_ACLS = 30
 
 
@@ -116,9 +116,14 @@ def accounts(admin: AdminClient, user: str) -> list[tuple[ScramMechanism, int]]:
     return [(one.mechanism, one.iterations) for one in found.scram_credential_infos]
 
 
+def test_an_unknown_scram_account(admin: AdminClient, unique) -> None:
+    """Nobody has credentials before somebody makes them."""
+    assert accounts(admin, unique("nobody")) == []
+
+
 def test_scram_accounts(target: Target, admin: AdminClient, unique) -> None:
     """Credentials made, described and deleted."""
-    target.require(DESCRIBE_SCRAM, "DescribeUserScramCredentials")
+    target.require(ALTER_SCRAM, "AlterUserScramCredentials")
     user = unique("user")
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 8192)
     admin.alter_user_scram_credentials([UserScramCredentialUpsertion(user, info, b"password", b"salt-salt")])[
