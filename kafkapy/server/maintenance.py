@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from kafkapy.errors import StorageError
+from kafkapy.errors import KafkaError, StorageError
 
 if TYPE_CHECKING:
     from kafkapy.log.partition import Partition
@@ -48,7 +48,7 @@ async def _every(seconds: float, chore: Callable[[], Awaitable[None]]) -> None:
 async def in_slices(
     partitions: list[Partition], visit: Callable[[Partition], None], failed: Callable[[Partition, StorageError], None]
 ) -> None:
-    """Visit every partition, giving way now and then; a failed disk is reported and the walk goes on."""
+    """Visit every partition, giving way now and then; a failed disk, or a folder of another topic, is reported and the walk goes on."""
     for position, partition in enumerate(partitions):
         # A log that has to be opened first takes as long as a whole slice of open ones.
         if position % PARTITIONS_PER_SLICE == 0 or partition.opened is None:
@@ -57,6 +57,8 @@ async def in_slices(
             visit(partition)
         except StorageError as error:
             failed(partition, error)
+        except KafkaError as error:
+            log.error("%s cannot be looked after: %s", partition.topic_partition, error)
 
 
 class Deleter:

@@ -39,7 +39,7 @@ def test_who_is_elected_while_nobody_answers_decides_itself() -> None:
         wake=lambda key: None,
     )
     connection = SimpleNamespace(client_host="127.0.0.1")
-    context = SimpleNamespace(broker=broker, api_version=7, client_id="c", connection=connection, now_ms=0)
+    context: Any = SimpleNamespace(broker=broker, api_version=7, client_id="c", connection=connection, now_ms=0)
     waiting = forwarding(handle, CREATE_TOPICS)(context, CreateTopicsRequest())
     channel.done[0](None)
     assert waiting.again(False) is None and waiting.again(False) is None
