@@ -42,6 +42,8 @@ class Worker:
             "offset.flush.interval.ms": "500",
             "session.timeout.ms": "6000",
             "heartbeat.interval.ms": "1000",
+            "consumer.session.timeout.ms": "6000",  # a killed sink's partition is not kept for the default of 45 s
+            "consumer.heartbeat.interval.ms": "1000",
             "scheduled.rebalance.max.delay.ms": "0",  # a killed worker's tasks do not wait for it to come back
             "key.converter": STRINGS,
             "value.converter": STRINGS,
