@@ -44,6 +44,7 @@ class Worker:
             "heartbeat.interval.ms": "1000",
             "consumer.session.timeout.ms": "6000",  # a killed sink's partition is not kept for the default of 45 s
             "consumer.heartbeat.interval.ms": "1000",
+            "producer.transaction.timeout.ms": "10000",  # nor its open transaction for the default of 60 s
             "scheduled.rebalance.max.delay.ms": "0",  # a killed worker's tasks do not wait for it to come back
             "key.converter": STRINGS,
             "value.converter": STRINGS,
