@@ -90,6 +90,7 @@ class ControllerChannel:
         """Have the active controller answer; `done(None)` says that none did in time. `done` is never called from inside of this."""
         asked = _Asked(self, request, version, done, trio.current_time() + timeout_ms / 1000)
         trio.lowlevel.current_trio_token().run_sync_soon(self._try, asked)
+        self._broker.readiness.give_way()
 
     def later(self, delay_ms: int, callback: Callable[[], None]) -> None:
         """Call this on the loop after a while."""

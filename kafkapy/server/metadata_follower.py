@@ -224,7 +224,9 @@ def _quorum(broker: Broker, nursery: trio.Nursery, folder: str) -> Quorum:
     if others:
         from kafkapy.server.voter_links import link_voters
 
-        broker.voter_links = link_voters(quorum, config, broker.cluster_id, broker.incarnation_id, nursery)
+        links = link_voters(quorum, config, broker.cluster_id, broker.incarnation_id, nursery)
+        links.watch = broker.readiness.watch
+        broker.voter_links = links
     return quorum
 
 

@@ -153,6 +153,7 @@ class Peer:
         asked = Asked(request, version, done, trio.current_time() + timeout_ms / 1000)
         if self.closed:
             trio.lowlevel.current_trio_token().run_sync_soon(self._give, asked, None)
+            self._readiness.give_way()
             return
         if asked.deadline < self._watch.deadline:
             self._watch.deadline = asked.deadline
@@ -361,6 +362,7 @@ class Peer:
         if served is None or version < served[0]:
             log.warning("%s does not serve %s", self.name, type(asked.request).__name__)
             trio.lowlevel.current_trio_token().run_sync_soon(self._give, asked, None)
+            self._readiness.give_way()
             return
         self._write(self._sock, asked, min(version, served[1]))
 

@@ -224,6 +224,8 @@ class VoterLinks:
         self._heard: set[int] = set()
         self._met_history = False
         self._has_caught_up = False
+        # Told of each link's descriptor, so that a loop that is busy otherwise looks at it in time.
+        self.watch: Callable[[int], None] = _no_loop_is_busy
         self._is_open = False
         self._strangers = 0
         self._refusals: dict[tuple[str, Refusal], float] = {}
@@ -355,6 +357,7 @@ class VoterLinks:
     async def _serve(self, link: Link, received: bytes) -> None:
         """Shake hands, then pass on what comes until the end."""
         peer: Peer | None = None
+        self.watch(link.sock.fileno())
         try:
             with link.scope:
                 payloads = await self._greet(link, received)
@@ -560,3 +563,7 @@ async def _connect(sock: socket.socket, address: Any) -> None:
         number = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     if number:
         raise OSError(number, os.strerror(number))
+
+
+def _no_loop_is_busy(fd: int) -> None:
+    """A loop that does nothing but wait for these links."""
