@@ -82,6 +82,7 @@ class Readiness:
             turn_ends = clock() + TURN_S
             lingers = True
             while ready := epoll.poll(LINGER_S if lingers else 0, EVENTS_MAX):
+                lingers = True
                 for fd, _ in ready:
                     callback = on_readable.get(fd)
                     if callback is not None:
@@ -90,7 +91,11 @@ class Readiness:
                         if fd == self._kicked:
                             os.eventfd_read(fd)
                         lingers = False
-                if self._give_way or not lingers or clock() >= turn_ends:
-                    self._give_way = False
+                if self._give_way or not lingers:
+                    # What was woken now may run after this task within one turn of trio's loop, so it takes two to be sure that it has.
+                    self._give_way = lingers = False
                     await trio.lowlevel.checkpoint()
-                    turn_ends = clock() + TURN_S
+                elif clock() < turn_ends:
+                    continue
+                await trio.lowlevel.checkpoint()
+                turn_ends = clock() + TURN_S
