@@ -100,8 +100,9 @@ class Server:
     async def _accept_loop(
         self, listener: Listener, listening: socket.socket, dispatcher: Dispatcher, nursery: trio.Nursery
     ) -> None:
-        if not self.stopping:
-            self._readiness.watch(listening.fileno())
+        if listening.fileno() < 0:
+            return  # closed before its task had a turn
+        self._readiness.watch(listening.fileno())
         while not self.stopping:
             if self._is_full:
                 # As Kafka does, new connections wait in the kernel's backlog until one closes.
